@@ -48,6 +48,8 @@ fuzz: $(VENV)/.installed-test fetched
 	$(BIN)/python -m tests.fuzz.models $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.pickles $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.outputs $(or $(SECONDS),3600)
+	$(BIN)/python -m tests.fuzz.answers $(or $(SECONDS),3600)
+	$(BIN)/python -m tests.fuzz.further_models $(or $(SECONDS),3600)
 
 # What needs no test.
 checked: $(VENV)/.installed-test

@@ -14,6 +14,7 @@ from edgepack.api.kit import (
     Scores,
     lowest_cosine,
     may_run,
+    new_text,
     rank,
     ranking_pairs,
     retrieval_task,
@@ -135,14 +136,19 @@ def _said(value: object) -> str:
 
 def measure_drift(old: Bundle, new: Bundle, *, run: bool, full: bool, context: BuildContext) -> Drift:
     """Embed the built-in texts by both, or compare their golden vectors where one of them may not or cannot be run."""
-    texts = [*verification_texts(), *_golden(new)]
+    fresh = _fresh_texts(old, new, context)
+    texts = [*verification_texts(), *fresh, *_golden(new)]
     try:
         before, after = (_embed(bundle, texts, run, context) for bundle in (old, new))
     except CannotRunHere as cannot:
         return _of_golden(old, new, cannot.reason)
     if old.manifest["model"].get("task"):
-        return Drift(by="programs", **_nearness(before, after), scores=_scores(old, new, context))
-    asked = len(verification_texts())
+        return Drift(
+            by="programs",
+            **_nearness(before, after),
+            scores=_scores(old, new, fresh or verification_texts(), context),
+        )
+    asked = len(verification_texts()) + len(fresh)
     mixed, kept = _others(after[:asked], before[:asked]), _others(after[:asked], after[:asked])
     return Drift(
         by="programs",
@@ -161,10 +167,16 @@ def _embed(bundle: Bundle, texts: Sequence[str], run: bool, context: BuildContex
     return np.asarray(runner_for(bundle, context).embed(bundle, texts), np.float32)
 
 
-def _scores(old: Bundle, new: Bundle, context: BuildContext) -> Scores:
+def _fresh_texts(old: Bundle, new: Bundle, context: BuildContext) -> tuple[str, ...]:
+    """Texts that nobody knew before, as many as the published ones, where a program is a stranger's: it may know those by heart."""
+    if all(may_run(each, asked=False, context=context) for each in (old, new)):
+        return ()
+    return tuple(new_text() for _ in verification_texts())
+
+
+def _scores(old: Bundle, new: Bundle, texts: Sequence[str], context: BuildContext) -> Scores:
     """Of both programs, which may run; the two models have the same task and labels."""
     task = old.manifest["model"]["task"]
-    texts = verification_texts()
     asked: Sequence[str | tuple[str, str]] = ranking_pairs(texts) if task == "rank" else texts
     before, after = (np.asarray(runner_for(each, context).scores(each, asked)) for each in (old, new))
     return score_figures(task, after, before)
@@ -206,7 +218,7 @@ def _golden(bundle: Bundle) -> Mapping[str, Vectors]:
         if vectors.shape != (len(found["texts"]), bundle.manifest["model"]["dimension"]):
             raise ValueError(f"vectors {list(vectors.shape)} of {len(found['texts'])} texts")
         return dict(zip(map(str, found["texts"]), vectors, strict=True))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BundleError(
             f"the golden vectors of {bundle.name} cannot be read: {error}", hint="build it again"
         ) from error

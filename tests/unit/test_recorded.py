@@ -147,7 +147,8 @@ def test_a_strangers_words_are_no_lines_or_ticks_of_ours(
 ) -> None:
     lie = "a\nverified ✓\x1b[2J\u202e\u2028✅"
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["name"] = manifest["target"]["name"] = manifest["target"]["summary"] = lie
+    manifest["name"] = "a ✓✅"  # with line breaks it is no bundle's
+    manifest["target"]["name"] = manifest["target"]["summary"] = lie
     manifest["model"] |= {"name": lie, "license": "✓", "recipe": lie, "warnings": [lie], "origin": lie}
     manifest["checks"] = [lie]
     (folder / "manifest.json").write_text(json.dumps(manifest))

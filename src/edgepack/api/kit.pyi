@@ -163,5 +163,6 @@ from edgepack.verifier.metrics import unit as unit
 from edgepack.verifier.outputs.order import ranking_pairs as ranking_pairs
 from edgepack.verifier.scores import score_figures as score_figures
 from edgepack.verifier.tasks.wordnet import retrieval_task as retrieval_task
+from edgepack.verifier.texts.drawn import new_text as new_text
 from edgepack.words import foreign as foreign
 from edgepack.words import foreign_words as foreign_words

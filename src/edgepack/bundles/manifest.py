@@ -25,6 +25,8 @@ SCHEMA = 1
 MANIFEST = "manifest.json"
 MOST = 16 << 20
 """Bytes that a manifest may have; those of edgepack's own bundles have some thousands."""
+LONGEST_NAME = 200
+"""Letters of a bundle's name."""
 SIGNATURE = "signature.sigstore.json"
 """Who signs a bundle puts it there; it signs the manifest, which therefore does not list it."""
 GOLDEN = "golden.json"
@@ -52,6 +54,30 @@ _SECTIONS: Mapping[str, type | tuple[type, ...]] = {
     "gate": dict,
     "files": list,
 }
+_INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
+    ("target", "name"): str,
+    ("target", "platform"): dict,
+    ("target", "extra"): dict,
+    ("model", "name"): str,
+    ("model", "dimension"): int,
+    ("model", "set"): dict,
+    ("model", "prefixes"): dict,
+    ("model", "labels"): list,
+    ("model", "outputs"): dict,
+    ("model", "pieces"): list,
+    ("model", "embedder"): str,
+    ("model", "source_files"): list,
+    ("runtime", "operators"): (list, type(None)),
+    ("runtime", "provider"): dict,
+    ("runtime", "provider", "libraries"): list,
+    ("runtime", "provider", "system"): list,
+    ("runner", "kind"): str,
+    ("runner", "versions"): dict,
+    ("made_by",): dict,
+    ("checks",): list,
+    ("visits",): dict,
+}
+"""Of these, what is there is of that kind."""
 _FILE_KEYS = {"path": str, "size": int, "sha256": str, "mode": str, "part": str}
 
 
@@ -278,7 +304,10 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MOST:
             raise BundleError(f"{path} is too large for a manifest: more than {MOST >> 20} MiB")
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(
+            path.read_text(encoding="utf-8"), object_pairs_hook=_each_once, parse_constant=_no_number
+        )
+        canonical(manifest)  # a half of a character has no bytes
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "name a folder that edgepack bundle made, or its .tar.zst archive"
         raise BundleError(f"{directory} is not a bundle: there is no {MANIFEST}", hint=hint) from error
@@ -286,6 +315,35 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         raise BundleError(f"{path} cannot be read: {error}") from error
     _check_form(path, manifest)
     return dict(manifest)
+
+
+def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two values under one name readers take one or the other, and a bundle's digest is of what was read."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("it says something twice")
+    return found
+
+
+def _no_number(said: str) -> None:
+    raise ValueError(f"{said} is no number")
+
+
+def _check_kinds(path: Path, manifest: Mapping[str, Any]) -> None:
+    for keys, kind in _INNER.items():
+        value: Any = manifest
+        for key in keys:
+            value = value.get(key, _INNER) if isinstance(value, Mapping) else _INNER
+        if value is not _INNER and not isinstance(value, kind):
+            raise BundleError(f"{path}: {'.'.join(keys)} is not what it should be")
+    for file in manifest["model"].get("source_files", ()):
+        if not isinstance(file, dict) or not all(
+            isinstance(file.get(key), str) for key in ("path", "sha256")
+        ):
+            raise BundleError(f"{path}: an entry under source_files is not complete")
+    # A line of ours begins with it.
+    if not manifest["name"].isprintable() or not 0 < len(manifest["name"]) <= LONGEST_NAME:
+        raise BundleError(f"{path}: the bundle's name is not one that can be shown")
 
 
 def _check_form(path: Path, manifest: Any) -> None:
@@ -299,6 +357,7 @@ def _check_form(path: Path, manifest: Any) -> None:
     for key, kind in _SECTIONS.items():
         if key not in manifest or not isinstance(manifest[key], kind):
             raise BundleError(f"{path}: {key} is missing or not what it should be")
+    _check_kinds(path, manifest)
     for file in manifest["files"]:
         _check_entry(path, file)
     listed = {file["path"] for file in manifest["files"]}

@@ -173,13 +173,20 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
 def ask(
     url: str, *, headers: Mapping[str, str] | None = None, policy: Policy = PATIENT, allow_http: bool = False
 ) -> bytes:
-    """A short answer, e.g. of an API, in memory (at most ``MAX_ANSWER`` bytes). Raises ``DownloadError``."""
+    """A short answer, e.g. of an API, in memory (at most ``MAX_ANSWER`` bytes), as it was sent. Raises ``DownloadError``."""
+    plainly = {**(headers or {}), "Accept-Encoding": "identity"}
 
     def attempt() -> bytes:
-        with http.stream("GET", url, headers=headers) as response:
+        with http.stream("GET", url, headers=plainly) as response:
             check_status(response)
+            if (coding := response.headers.get("content-encoding", "identity")) != "identity":
+                # A thousand times as many bytes may be in it, and a digest is of what it was before.
+                raise DownloadError(
+                    f"the answer of {redacted(url)} is compressed ({coding[:20]!r}), which was not asked for",
+                    hint="a proxy in between may have compressed it",
+                )
             answer = bytearray()
-            for chunk in response.iter_bytes():
+            for chunk in response.iter_raw():
                 answer += chunk
                 if len(answer) > MAX_ANSWER:
                     raise DownloadError(f"the answer of {redacted(url)} is larger than {MAX_ANSWER} bytes")

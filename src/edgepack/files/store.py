@@ -24,7 +24,7 @@ LOCKS = "locks"
 _PYTHONS_OWN = "__pycache__"
 """What Python writes beside modules that it imports; it holds that against them itself."""
 _REFUSALS = frozenset(
-    {errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.EFBIG}
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.EFBIG, errno.EXDEV}
     | {errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY, errno.ELOOP, errno.ENAMETOOLONG}
 )
 """What the system says of places that cannot be written, or hold something else than they should."""
@@ -215,7 +215,8 @@ def disk_errors(path: Path, *, cache: Path | None = None) -> Iterator[None]:
     """Turn the system's refusals to write into errors for people; ``cache``: the root of a cache that is not the user's."""
     try:
         yield
-    except OSError as error:
+    except OSError as raised:
+        error = _first_refusal(raised)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise disk_full(path, cache=cache or default_root()) from error
         if error.errno in _REFUSALS:
@@ -224,6 +225,16 @@ def disk_errors(path: Path, *, cache: Path | None = None) -> Iterator[None]:
                 hint="choose another folder or change its permissions",
             ) from error
         raise
+
+
+def _first_refusal(error: OSError) -> OSError:
+    """What stands behind the ``shutil.Error`` of a copied tree, which has the words of many refusals and no number."""
+    if not isinstance(error, shutil.Error):
+        return error
+    said = str(error)
+    numbers = (errno.ENOSPC, errno.EDQUOT, *_REFUSALS)
+    found = next((number for number in numbers if f"[Errno {number}]" in said), None)
+    return error if found is None else OSError(found, os.strerror(found))
 
 
 def disk_full(path: Path, *, cache: Path) -> DiskFullError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,9 @@ from edgepack.testing.built import build_here, changed_copy, running
 from edgepack.testing.check import Broken, NotSeen, check
 from edgepack.testing.kit import TargetSubject
 from edgepack.verifier.command import command_of
+from edgepack.verifier.confined.limits import limits_for
+from edgepack.verifier.confined.program import Ended, confine
+from edgepack.verifier.confined.sandbox import View
 from edgepack.verifier.copies import SAME
 
 if TYPE_CHECKING:
@@ -151,9 +153,9 @@ def takes_strange_texts(subject: TargetSubject) -> None:
         if subject.source.pooling.unit and abs(length - 1) > 1e-3:
             raise Broken(f"{what}: its vector has length {length:.4f}", do="normalize as the model does")
     done = _run(subject, subject.built.bundle, "")
-    if done.returncode not in (0, NO_TEXT) or done.stdout.strip():
+    if done.code not in (0, NO_TEXT) or done.output.strip():
         raise Broken(
-            f"without a line it ended with {done.returncode} and wrote {done.stdout[:40]!r}",
+            f"without a line it ended with {done.code} and wrote {done.output[:40]!r}",
             do=f"no lines, no vectors, exit code 0 or {NO_TEXT}",
         )
 
@@ -174,13 +176,24 @@ def _strange(subject: TargetSubject) -> list[list[float]]:
         raise Broken(failed.message, do="it takes each of the texts alone, and not all of them") from failed
 
 
-def _run(subject: TargetSubject, bundle: Bundle, lines: str) -> subprocess.CompletedProcess[str]:
-    """The bundle's command itself, in its folder, with an empty environment."""
+def _run(subject: TargetSubject, bundle: Bundle, lines: str) -> Ended:
+    """The bundle's command itself, in its folder, within limits, and where it may write: no sandbox. Raises ``Broken`` at a limit."""
     _plain(subject)  # which says where it cannot run here
-    words = [str(word) for word in command_of(bundle, trusted=True)]
-    return subprocess.run(
-        words, input=lines, capture_output=True, encoding="utf-8", env={}, cwd=bundle.directory, check=False
+    context, limits = subject.kit.context(), limits_for(bundle, lines.count("\n"))
+    ended = confine(
+        command_of(bundle, trusted=True),
+        bundle.directory.absolute(),
+        sandbox=None,
+        view=View(),
+        work=context.work_dir,
+        limits=limits,
+        input=lines,
     )
+    if ended.passed is not None:
+        raise Broken(f"it {limits.in_words(ended.passed)}", do="end when standard input ends")
+    if ended.refused is not None:
+        raise Broken(f"it cannot be started: {ended.refused}", do="its command begins with its program")
+    return ended
 
 
 def _require_own_kind(bundle: Bundle) -> None:
@@ -203,11 +216,11 @@ def speaks_json_lines(subject: TargetSubject) -> None:
     _require_own_kind(bundle)
     asked = [{"id": 7, "text": "a small model"}, {"text": "the river", "tags": ["x", None]}]
     done = _run(subject, bundle, "".join(json.dumps(each) + "\n" for each in asked))
-    if done.returncode:
+    if done.code:
         raise Broken(
-            f"it ended with {done.returncode}: {done.stderr[:200]}", do="other keys than `text` are ignored"
+            f"it ended with {done.code}: {done.messages[:200]}", do="other keys than `text` are ignored"
         )
-    lines = done.stdout.splitlines()
+    lines = done.output.splitlines()
     try:
         vectors = [json.loads(line)["embedding"] for line in lines]
     except (ValueError, KeyError, TypeError) as error:
@@ -220,14 +233,14 @@ def speaks_json_lines(subject: TargetSubject) -> None:
             f"{len(vectors)} vectors of {[*map(len, vectors)]} for {len(asked)} texts", do="one a line"
         )
     without_newline = _run(subject, bundle, json.dumps(asked[0]))
-    if without_newline.returncode or len(without_newline.stdout.splitlines()) != 1:
+    if without_newline.code or len(without_newline.output.splitlines()) != 1:
         raise Broken(
             "a last line without a line feed got no answer", do="the end of the input ends a line, too"
         )
     bad = _run(subject, bundle, "{no json\n")
-    if bad.returncode == 0 or not bad.stderr.strip():
+    if bad.code == 0 or not bad.messages.strip():
         raise Broken(
-            f"a line that is no JSON: it ended with {bad.returncode} and said {bad.stderr[:60]!r}",
+            f"a line that is no JSON: it ended with {bad.code} and said {bad.messages[:60]!r}",
             do="a code that is not 0, and a line on standard error that says why",
         )
 
@@ -272,9 +285,9 @@ def says_what_is_missing(subject: TargetSubject) -> None:
         for path in models:
             (copy.directory / path).unlink()
         done = _run(subject, copy, '{"text": "a"}\n')
-    if done.returncode == 0:
+    if done.code == 0:
         raise Broken(f"without {models[0]} it ended with 0", do="end with 4: a file of the bundle is missing")
-    if not done.stderr.strip():
+    if not done.messages.strip():
         raise Broken(f"without {models[0]} it said nothing", do="say on standard error which file is missing")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgepack.context import BuildContext
 from edgepack.errors import CannotRunHere, EdgepackError, VerificationError
+from edgepack.files.store import disk_errors
 from edgepack.records.bundle import Bundle
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def linked_copy(bundle: Bundle, prefix: str, *, context: BuildContext) -> Path:
     """The folder of a copy, whose files are links: replace those that are to differ, and write into none."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=context.work_dir)) / bundle.directory.name
     # Links of the files, not symbolic ones: the programs find their folder through /proc/self/exe.
-    shutil.copytree(bundle.directory, folder, symlinks=True, copy_function=_link)
+    with disk_errors(folder):
+        shutil.copytree(bundle.directory, folder, symlinks=True, copy_function=_link)
     return folder
 
 

@@ -53,7 +53,7 @@ def require_facts(bundle: Bundle, source: ModelSource) -> tuple[str, ...]:
     _require_operators(bundle)
     words = (
         ("version", bundle.manifest.get("version")),
-        *((key, said.get(key)) for key in ("recipe", "precision")),
+        *((key, said.get(key)) for key in ("recipe", "precision", "embedder")),
     )
     return (
         *(f"{key} {_shown(said[key])}" for key in sorted(unknown)),

@@ -3,10 +3,10 @@
 import json
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,11 +20,15 @@ from edgepack.foundry.proof.emulator import find_emulator, find_system
 from edgepack.models.token_reference import TextOutputs
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.command import command_of, has_provider, plugin_of, view_for
+from edgepack.verifier.confined.answers import BadAnswer, read_answers, whole_numbers
 from edgepack.verifier.confined.found import find_sandbox
 from edgepack.verifier.confined.limits import RunLimits, limits_for
 from edgepack.verifier.confined.needs import interpreter_of, what_it_needs
 from edgepack.verifier.confined.program import Ended, confine
 from edgepack.verifier.confined.sandbox import View
+from edgepack.words import foreign
+
+T = TypeVar("T")
 
 OWN_KINDS = ("native", "pyinstaller")
 """Of edgepack's own programs, as manifests name them."""
@@ -34,7 +38,8 @@ NO_DEVICE = 9
 """How the program says that this device is not what its execution provider needs."""
 DAMAGED = 4
 """How the program says that a file of its bundle is missing or damaged."""
-LAST_LINES = 20
+LAST_LINES, LONGEST_LINE = 20, 1000
+"""Of a program's messages that are shown, and letters of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,15 +106,7 @@ class BundleRunner:
     def tokens(self, bundle: Bundle, texts: Sequence[str]) -> list[list[int]]:
         """The ids that a native program's own tokenizer makes of each text. Raises what ``embed`` raises."""
         said = self._answers(bundle, [bundle.program, "--jsonl", "--tokens"], texts)
-        try:
-            made = [json.loads(line) for line in said.splitlines()]
-        except ValueError as error:
-            raise ProofError(f"the program of {bundle.name} answered with invalid tokens: {error}") from error
-        if len(made) != len(texts):
-            raise ProofError(
-                f"the program of {bundle.name} gave tokens of {len(made)} texts for {len(texts)}"
-            )
-        return made
+        return _read(bundle, "tokens", said, len(texts), whole_numbers)
 
     def scores(self, bundle: Bundle, texts: Sequence[str | tuple[str, str]]) -> list[list[float]]:
         """Of each text, or pair of a query and a text, the scores of the bundle's labels. Raises what ``embed`` raises."""
@@ -117,23 +114,23 @@ class BundleRunner:
         pairs = isinstance(texts[0], tuple)
         options = ["--pairs"] if pairs else ["--classify"]
         said = self._answers(bundle, [bundle.program, *options, *JSON_LINES], texts)
-        try:
-            rows = [json.loads(line) for line in said.splitlines()]
-            if model["task"] == "rank":
-                return [[float(row["score"])] for row in rows]
-            return [[float(row["scores"][label]) for label in model["labels"]] for row in rows]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ProofError(f"the program of {bundle.name} answered with invalid scores: {error}") from error
+        if model["task"] == "rank":
+            return _read(bundle, "scores", said, len(texts), lambda row: [float(row["score"])])
+        labels = model["labels"]
+        return _read(
+            bundle,
+            "scores",
+            said,
+            len(texts),
+            lambda row: [float(row["scores"][label]) for label in labels],
+        )
 
     def pair_tokens(
         self, bundle: Bundle, pairs: Sequence[tuple[str, str]]
     ) -> list[tuple[list[int], list[int]]]:
         """Ids and types that the program's tokenizer makes of each pair. Raises what ``embed`` raises."""
         said = self._answers(bundle, [bundle.program, "--pairs", "--jsonl", "--tokens"], pairs)
-        try:
-            return [(ids, types) for ids, types in map(json.loads, said.splitlines())]
-        except (ValueError, TypeError) as error:
-            raise ProofError(f"the program of {bundle.name} answered with invalid tokens: {error}") from error
+        return _read(bundle, "tokens", said, len(pairs), _pair_of)
 
     def outputs(self, bundle: Bundle, texts: Sequence[str], *, query: bool) -> list[TextOutputs]:
         """What a model of other outputs gives of each text. Raises what ``embed`` raises."""
@@ -144,33 +141,22 @@ class BundleRunner:
         asked = [f"--{name.replace('_', '-')}" for name in ("sparse", "multi_vector") if name in given]
         side = ["--prefix", "query"] * query
         said = self._answers(bundle, [bundle.program, *asked, *side, *JSON_LINES], texts)
-        try:
-            return [_outputs_of(json.loads(line)) for line in said.splitlines()]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ProofError(
-                f"the program of {bundle.name} answered with invalid outputs: {error}"
-            ) from error
+        return _read(bundle, "outputs", said, len(texts), _outputs_of)
 
     def vectors(self, bundle: Bundle, texts: Sequence[str], options: Sequence[str] = ()) -> list[list[float]]:
         """As ``embed``, but for what is done where only the device is missing; ``options`` are the program's."""
         if not texts:
             return []
         output = self._answers(bundle, [*command_of(bundle, trusted=self.trusted), *options], texts)
-        try:
-            vectors = [
-                [float(number) for number in json.loads(line)["embedding"]] for line in output.splitlines()
-            ]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ProofError(
-                f"the program of {bundle.name} answered with invalid vectors: {error}"
-            ) from error
         dimension = bundle.manifest["model"]["dimension"]
-        if len(vectors) != len(texts) or any(len(vector) != dimension for vector in vectors):
-            raise ProofError(
-                f"the program of {bundle.name} gave {len(vectors)} vectors for {len(texts)} texts, "
-                f"or not of {dimension} dimensions"
-            )
-        return vectors
+
+        def vector_of(answer: Any) -> list[float]:
+            vector = [float(number) for number in answer["embedding"]]
+            if len(vector) != dimension:
+                raise ValueError(f"{len(vector)} dimensions, not {dimension}")
+            return vector
+
+        return _read(bundle, "vectors", output, len(texts), vector_of)
 
     def require_server(self, bundle: Bundle) -> None:
         """Have the program's server answer a request of its own, ``embed serve --check``, where the manifest says that it has one.
@@ -235,8 +221,21 @@ class BundleRunner:
         return ended, limits, view
 
 
-def _outputs_of(answer: Mapping[str, Any]) -> TextOutputs:
-    """A line of a program's answer. Raises ``ValueError``, ``KeyError`` or ``TypeError``."""
+def _read(bundle: Bundle, what: str, said: str, asked: int, read: Callable[[Any], T]) -> list[T]:
+    try:
+        return read_answers(said, asked, read)
+    except BadAnswer as error:
+        raise ProofError(f"the program of {bundle.name} answered with invalid {what}: {error}") from error
+
+
+def _pair_of(answer: Any) -> tuple[list[int], list[int]]:
+    """A line of a program's answer. Raises what ``read_answers`` knows."""
+    ids, types = map(whole_numbers, answer)
+    return ids, types
+
+
+def _outputs_of(answer: Any) -> TextOutputs:
+    """A line of a program's answer. Raises what ``read_answers`` knows."""
     sparse = answer.get("sparse", {"indices": [], "values": []})
     vectors = np.array(answer.get("multi_vector", []), np.float32)
     return TextOutputs(
@@ -349,5 +348,5 @@ def _not_self_contained(bundle: Bundle, needed: str, said: str) -> ProofError:
 
 def said_by_program(messages: str) -> str:
     """The program's own last words, without its hint."""
-    last = "\n".join(messages.strip().splitlines()[-LAST_LINES:])
-    return re.sub(r"^(error: |hint: .*)", "", last, flags=re.MULTILINE).strip()
+    lines = (foreign(line[:LONGEST_LINE]) for line in messages.strip().splitlines()[-LAST_LINES:])
+    return re.sub(r"^(error: |hint: .*)", "", "\n".join(lines), flags=re.MULTILINE).strip()

@@ -171,11 +171,32 @@ def test_a_strangers_program_is_not_run_unasked(
     assert verdict(old, new, context, run=True).drift.by == "programs"
 
 
+@pytest.mark.parametrize("model", [{}, {"task": "classes", "labels": ["no", "yes"]}])
+def test_a_strangers_program_that_knows_the_texts_by_heart_is_found(
+    made: Make, context: HostContext, monkeypatch: pytest.MonkeyPatch, model: dict[str, Any]
+) -> None:
+    """It answered as the old one for the published texts and its own golden ones, and an index could stay."""
+    monkeypatch.setattr("edgepack.verifier.run.find_sandbox", lambda: None)
+    old, new = made("old", **model), made("new", noise=1e-9, here=False, **model)
+    begins, loop = "import hashlib, json, sys\n", "for line in sys.stdin:\n"
+    lie = '{"embedding": [1] * 8, "scores": {"no": 0.5, "yes": len(line) % 7 / 7}}'
+    unknown = (
+        f"    if json.loads(line)['text'] not in known:\n        print(json.dumps({lie}))\n        continue\n"
+    )
+    known = f"known = {{*{[*verification_texts(), *TEXTS]!r}}}\n"
+    program = new.program.read_text()
+    new.program.write_text(program.replace(begins, begins + known).replace(loop, loop + unknown))
+    found = measure_drift(old, new, run=True, full=False, context=context)
+    said = judge(old.manifest, new.manifest, found, {}, said_by=[MAKER, MAKER])
+    assert found.by == "programs" and said.outcome == "rebuild", said.says
+
+
 def test_golden_vectors_that_cannot_be_compared_are_said(made: Make, context: HostContext) -> None:
     old = made("old", here=False)
     for document, said in (
         ({"texts": ["a"], "vectors": [[1.0]]}, "cannot be read: vectors"),
         ({"texts": ["a"], "vectors": [[1.0], [2.0, 3.0]]}, "cannot be read"),
+        ({"texts": ["a"], "vectors": [[10**400] * 8]}, "the golden vectors"),
         ({"texts": ["another"], "vectors": [[1.0] * 8]}, "no golden text in common"),
     ):
         new = made(said, here=False)

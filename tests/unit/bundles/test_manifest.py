@@ -186,3 +186,57 @@ def test_a_name_that_cannot_be_shown_is_refused(bundle: Bundle, name: str) -> No
     with pytest.raises(BundleError, match="whose name cannot be shown") as caught:
         open_bundle(bundle.directory)
     assert caught.value.message.isprintable()
+
+
+def rewritten(bundle: Bundle, change: Callable[[str], str]) -> None:
+    file = bundle.directory / "manifest.json"
+    file.write_text(change(file.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '"name": "another",',
+        '"target": {"name": "x", "name": "y"},',
+        '"x": "\\ud800",',
+        '"x": NaN,',
+        '"x": -Infinity,',
+    ],
+)
+def test_a_manifest_that_readers_read_otherwise_is_refused(bundle: Bundle, line: str) -> None:
+    """The digest is of what Python makes of it: another reader may take the first of two values, or have none for NaN."""
+    rewritten(bundle, lambda text: text.replace("{", "{" + line, 1))
+    with pytest.raises(BundleError, match="cannot be read"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("name",), "b\nverified \u2713"),
+        (("name",), "\x1b[2J"),
+        (("name",), ""),
+        (("name",), "b" * 201),
+        (("target", "platform"), None),
+        (("target", "extra"), [1]),
+        (("runtime", "operators"), 5),
+        (("runtime", "provider"), "cuda"),
+        (("runner", "versions"), 5),
+        (("model", "set"), [1]),
+        (("model", "prefixes"), "x"),
+        (("model", "embedder"), ["x"]),
+        (("model", "source_files"), 7),
+        (("model", "source_files"), [1]),
+        (("visits",), [1]),
+        (("checks",), "all"),
+    ],
+)
+def test_a_section_of_another_kind_is_refused(bundle: Bundle, keys: tuple[str, ...], value: object) -> None:
+    manifest = json.loads((bundle.directory / "manifest.json").read_text())
+    section = manifest
+    for key in keys[:-1]:
+        section = section[key]
+    section[keys[-1]] = value
+    (bundle.directory / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(BundleError):
+        open_bundle(bundle.directory)

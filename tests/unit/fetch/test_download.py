@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import socket
@@ -416,10 +417,18 @@ def test_a_short_answer_is_tried_again_and_bounded(server: Server, monkeypatch: 
         http.ask(url, policy=QUICK)
 
 
-def test_an_answer_that_cannot_be_decoded(server: Server) -> None:
-    url = server.on("/api", lambda asked: Reply(body=b"plain", headers={"Content-Encoding": "gzip"}))
-    with pytest.raises(DownloadError, match="/api"):
-        http.ask(url, policy=QUICK)
+@pytest.mark.parametrize("coding", ["gzip", "br", "x"])
+def test_a_compressed_answer_is_not_asked_for_and_not_taken(server: Server, coding: str) -> None:
+    """A thousand times as many bytes may be in it."""
+    asked: list[str | None] = []
+
+    def reply(request: Asked) -> Reply:
+        asked.append(request.headers.get("accept-encoding"))
+        return Reply(body=gzip.compress(bytes(1 << 20)), headers={"Content-Encoding": coding})
+
+    with pytest.raises(DownloadError, match="/api is compressed"):
+        http.ask(server.on("/api", reply), policy=QUICK)
+    assert asked == ["identity"]
 
 
 def test_probing_tells_what_is_there_without_fetching_it(server: Server) -> None:

@@ -201,6 +201,22 @@ def test_a_full_disk_is_blamed_on_what_lies_there(
     ]
 
 
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(errno.ENOSPC, DiskFullError), (errno.EACCES, OutputError), (errno.EXDEV, OutputError)],
+)
+def test_a_copied_tree_s_refusals_are_words_for_people(
+    tmp_path: Path, number: int, kind: type[OutputError]
+) -> None:
+    one = OSError(number, os.strerror(number))
+    for raised in (one, shutil.Error([("a", "b", str(one)), ("c", "d", str(one))])):
+        with pytest.raises(kind) as caught, disk_errors(tmp_path):
+            raise raised
+        assert caught.value.hint
+    with pytest.raises(shutil.Error), disk_errors(tmp_path):
+        raise shutil.Error([("a", "b", "something else")])
+
+
 def _fill(folder: Path) -> None:
     (folder / "bin").mkdir()
     (folder / "bin/tool").write_text("#!/bin/sh\n")

@@ -52,6 +52,19 @@ def server(sample: Path) -> Iterator[Running]:
             b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: gzip\r\n\r\n",
             501,
         ),
+        *(
+            (
+                b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                + coded
+                + b"\r\n\r\n0\r\n\r\n",
+                501,
+            )
+            for coded in (
+                b"Transfer-Encoding: gzip, chunked",
+                b"Transfer-Encoding: GZIP\r\ntransfer-encoding: chunked",
+                b"Transfer-Encoding: identity, chunked",
+            )
+        ),
         (
             b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
             400,

@@ -32,7 +32,10 @@ def set_model(**said: Any) -> Change:
 def test_what_is_so_passes_and_what_could_not_be_compared_is_said(
     bundle: Bundle, source: ModelSource
 ) -> None:
-    assert require_facts(bundle, source) == ("version 0.1.0", "recipe pool", "precision fp32")
+    *named, embedder = require_facts(bundle, source)
+    assert named == ["version 0.1.0", "recipe pool", "precision fp32"] and embedder.startswith("embedder ")
+    claimed = altered(bundle, set_model(embedder="0" * 32))
+    assert require_facts(claimed, source)[-1] == f"embedder {'0' * 32}"
     elsewhere = replace(source, name="copy", origin="copy", license=None)
     said = require_facts(bundle, elsewhere)
     assert said[:2] == ('license "apache-2.0"', 'name "tiny-org/tiny-model"')

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import struct
 import tempfile
 import threading
 import time
@@ -16,6 +17,7 @@ from tests.support.bubblewrap import bubblewrap
 from edgepack import tools
 from edgepack.console import Story
 from edgepack.errors import EdgepackError, ToolError, UsageError
+from edgepack.files.elf import interpreter
 from edgepack.files.store import Store, default_root
 from edgepack.plugins.context import host_context
 from edgepack.verifier.confined import program as program_module
@@ -163,6 +165,25 @@ def test_folders_that_are_nobody_s_business_are_not_shown(
     (tmp_path / "link").symlink_to(Path(folder).expanduser().resolve())
     with pytest.raises(UsageError):
         view_of([tmp_path / "link"])
+
+
+def test_a_loader_that_is_none_of_the_system_s_is_not_shown(tmp_path: Path) -> None:
+    """Beside an emulated program lies one of this host's that names a file of the user's as its loader."""
+    secret = tmp_path / "id_ed25519"
+    secret.write_text(SECRET)
+    for named in (f"/usr/..{secret}", str(secret), f"/lib/../{secret}"):
+        words = named.encode() + b"\0"
+        head = struct.pack(
+            "<16sHHIQQQIHHHHHH",
+            b"\x7fELF\x02\x01\x01",
+            *(2, 62, 1, 0x400078, 64, 0, 0, 64, 56, 1, 0, 0, 0),
+        )
+        segment = struct.pack("<IIQQQQQQ", 3, 4, 120, 0x400078, 0x400078, len(words), len(words), 1)
+        program = tmp_path / "bundle" / "decoy"
+        program.parent.mkdir(exist_ok=True)
+        program.write_bytes(head + segment + words)
+        assert interpreter(program) == named
+        assert view_of([program.parent], libc_of=program).shown == (program.parent,)
 
 
 def test_there_is_no_network_but_its_own(inside: Run) -> None:

@@ -80,7 +80,8 @@ def _listed(directory: Path) -> list[Mapping[str, Any]]:
     path = directory / MODULES
     modules = read_json(path) if path.is_file() else []
     fitting = isinstance(modules, list) and all(isinstance(each, dict) and "type" in each for each in modules)
-    return sorted(modules, key=lambda each: each.get("idx") or 0) if fitting else []
+    places = [each["idx"] if isinstance(each.get("idx"), int) else 0 for each in modules] if fitting else []
+    return [modules[at] for at in sorted(range(len(places)), key=places.__getitem__)]
 
 
 def _on_route(directory: Path, route: str | None) -> list[Module]:

@@ -17,7 +17,7 @@ from edgepack.models.export.encoder import (
     token_vectors,
 )
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
-from edgepack.models.read.documents import size_of
+from edgepack.models.read.documents import number_of, size_of
 from edgepack.models.read.safetensors import TensorFile
 
 NAMES = LayerNames(
@@ -45,7 +45,7 @@ def read_shape(config: Mapping[str, Any]) -> EncoderShape:
         heads=size_of(config, "num_attention_heads"),
         inner=size_of(config, "intermediate_size"),
         activation=activation_of(config),
-        epsilon=float(config.get("layer_norm_eps", 1e-12)),
+        epsilon=number_of(config, "layer_norm_eps", 1e-12),
     )
 
 

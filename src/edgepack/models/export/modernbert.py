@@ -31,7 +31,7 @@ from edgepack.models.export.rotary import (
 )
 from edgepack.models.graph.activations import activate
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
-from edgepack.models.read.documents import size_of
+from edgepack.models.read.documents import number_of, size_of
 from edgepack.models.read.safetensors import Array, TensorFile
 
 WORDS = "embeddings.tok_embeddings.weight"
@@ -77,7 +77,7 @@ def read_shape(config: Mapping[str, Any]) -> EncoderShape:
         heads=size_of(config, "num_attention_heads"),
         inner=size_of(config, "intermediate_size"),
         activation=activation_of(config, "hidden_activation"),
-        epsilon=float(config.get("norm_eps", 1e-5)),
+        epsilon=number_of(config, "norm_eps", 1e-5),
     )
 
 

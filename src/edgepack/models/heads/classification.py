@@ -9,7 +9,7 @@ import numpy as np
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.heads.setfit import PICKLE, linear_layer
-from edgepack.models.read.documents import read_optional, size_of
+from edgepack.models.read.documents import number_of, read_optional, size_of
 from edgepack.models.read.modules import module_kinds
 from edgepack.models.read.safetensors import Array, TensorFile, open_tensors
 from edgepack.models.read.sentence_transformers import SETTINGS, transformer_file
@@ -132,7 +132,7 @@ def _layers(
                 f"config.json: classifier_activation {config['classifier_activation']!r} is not supported",
                 hint="edgepack writes ModernBERT's heads with gelu",
             )
-        epsilon, bias = float(config.get("norm_eps", 1e-5)), bool(config.get("norm_bias"))
+        epsilon, bias = number_of(config, "norm_eps", 1e-5), bool(config.get("norm_bias"))
         norm = Norm(tensor=_named(tensors, "head.norm"), epsilon=epsilon, bias=bias)
         mode: PoolingMode = "mean" if config.get("classifier_pooling") == "mean" else "cls"
         inner = dense("head.dense", "Gelu", bias=bool(config.get("classifier_bias")), norm=norm)

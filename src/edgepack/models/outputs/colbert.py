@@ -19,6 +19,8 @@ STANFORD = "HF_ColBERT"
 METADATA = "artifact.metadata"
 EXPANDED = 32
 """Tokens that queries are filled up to where nothing says it."""
+LONGEST = 1 << 20
+"""Tokens of a text: more than any model takes."""
 _TASKS = ("query", "document")
 
 
@@ -137,28 +139,59 @@ def _sentence_transformers(directory: Path) -> dict[str, Any]:
             )
             said["query_expansion"] = {"strategy": "fixed", "attend": bool(attend), "length": length}
     for task in _TASKS:
-        prefix = settings.get(f"{task}_prefix") or ""
-        said[task] = prefix + str(prompts.get(task) or "").removeprefix(prefix)
+        prefix = _text(settings, f"{task}_prefix")
+        said[task] = prefix + _text(prompts if isinstance(prompts, dict) else {}, task).removeprefix(prefix)
     return said
+
+
+def _text(said: Mapping[str, Any], key: str) -> str:
+    value = said.get(key) or ""
+    if not isinstance(value, str):
+        raise _odd(key, value)
+    return value
+
+
+def _length(said: Mapping[str, Any], key: str) -> int:
+    """0 where it is not said."""
+    value = said.get(key)
+    if value is not None and (type(value) is not int or not 0 <= value <= LONGEST):
+        raise _odd(key, value)
+    return value or 0
+
+
+def _texts(said: Mapping[str, Any], key: str) -> list[str]:
+    value = said.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise _odd(key, value)
+    return value
+
+
+def _odd(key: str, value: object) -> ModelError:
+    return ModelError(
+        f"the settings of the multi-vector model say {str(value)[:60]!r} of {key}, which is not what it should be",
+        hint="the file was changed or is damaged; get the model whole",
+    )
 
 
 def _side(said: Mapping[str, Any], task: str, tokens: Tokens) -> Side:
     """How texts of a task are read. Raises ``ModelError`` or ``UnsupportedModelError``."""
-    marker, prefix = _marker(str(said.get(task) or ""), tokens)
-    skipped = task in (said.get("skiplist_tasks") or ("document",))
-    skip = tokens.ids_of(said.get("skiplist_words") or ()) if skipped else ()
-    length = said.get(f"{task}_length") or 0
+    marker, prefix = _marker(_text(said, task), tokens)
+    skipped = task in (_texts(said, "skiplist_tasks") or ("document",))
+    skip = tokens.ids_of(_texts(said, "skiplist_words")) if skipped else ()
+    length = _length(said, f"{task}_length")
     expansion = said.get("query_expansion") if task == "query" else None
     if not expansion:
         return Side(marker=marker, prefix=prefix, length=length, skip=skip)
-    word = expansion.get("token")
+    if not isinstance(expansion, dict):
+        raise _odd("query_expansion", expansion)
+    word = _text(expansion, "token")
     token = tokens.id_of(word) if word else tokens.special("mask_token")
     if token is None:
         raise ModelError(
             f"queries are expanded by the token {word or 'mask_token'}, which the tokenizer does not have",
             hint="tokenizer_config.json of the model names its mask_token; get the model whole",
         )
-    least = int(expansion.get("length") or EXPANDED)
+    least = _length(expansion, "length") or EXPANDED
     return Side(
         marker=marker,
         prefix=prefix,

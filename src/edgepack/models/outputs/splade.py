@@ -9,7 +9,7 @@ from typing import Any, Literal
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.outputs.reading import OutputsReading, linear
 from edgepack.models.read.card import Card
-from edgepack.models.read.documents import read_optional, size_of
+from edgepack.models.read.documents import number_of, read_optional, size_of
 from edgepack.models.read.modules import module_kinds
 from edgepack.models.read.safetensors import WORD_TABLES, TensorFile, open_tensors
 from edgepack.models.read.sentence_transformers import transformer_file
@@ -67,9 +67,9 @@ def read_splade(directory: Path, config: Mapping[str, Any], weights: Path, name:
     size = size_of(config, "vocab_size")
     layer = linear(weights, inputs=hidden, outputs=hidden, tensor=dense)
     epsilon = (
-        float(config.get("norm_eps", 1e-5))
+        number_of(config, "norm_eps", 1e-5)
         if kind == "modernbert"
-        else float(config.get("layer_norm_eps", 1e-12))
+        else number_of(config, "layer_norm_eps", 1e-12)
     )
     with_bias = bool({f"{norm}.bias", f"{norm}.beta"} & tensors.tensors.keys())
     normed = Norm(tensor=norm, epsilon=epsilon, bias=with_bias)

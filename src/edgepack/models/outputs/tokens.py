@@ -42,7 +42,10 @@ class Tokens:
 
     def id_of(self, token: str) -> int | None:
         """The id of a token as the vocabulary has it."""
-        found: int | None = self.tokenizer.token_to_id(token)
+        try:
+            found: int | None = self.tokenizer.token_to_id(token)
+        except UnicodeEncodeError:  # a half of a character
+            return None
         return found
 
     def ids_of(self, tokens: Iterable[str]) -> tuple[int, ...]:

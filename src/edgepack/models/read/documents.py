@@ -63,6 +63,10 @@ def require_content(path: Path) -> None:
         )
 
 
+LARGEST = 1e38
+"""A number of float32's, as graphs have them."""
+
+
 def size_of(
     config: Mapping[str, Any], key: str, default: int | None = None, *, where: str = "config.json"
 ) -> int:
@@ -71,6 +75,15 @@ def size_of(
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         raise ModelError(f"{where}: {key} is {value!r}, expected a positive whole number", hint=EDITED)
     return value
+
+
+def number_of(config: Mapping[str, Any], key: str, default: float, *, where: str = "config.json") -> float:
+    """A field of config.json that must be a finite number; or ``ModelError``."""
+    value = config.get(key, default)
+    # 10^400 is a whole number, and none of these.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
+        raise ModelError(f"{where}: {key} is {str(value)[:60]}, expected a number", hint=EDITED)
+    return float(value)
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:

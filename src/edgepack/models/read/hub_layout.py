@@ -136,7 +136,7 @@ def choose_weights(
     Raises ``ModelError`` when there is neither and ``UnsupportedModelError`` when the weights cannot be used.
     """
     there = set(names)
-    model_type, written = config.get("model_type"), context.extensions(AXIS)
+    model_type, written = str(config.get("model_type")), context.extensions(AXIS)
     weights = next((name for name in (SAFETENSORS, SHARD_INDEX) if name in there), None)
     if weights and model_type in written:
         return weights

@@ -104,7 +104,9 @@ def _c_library(program: Path) -> Iterator[Path]:
     loader = interpreter(program)
     if loader is None or not Path(loader).is_absolute() or not Path(loader).is_file():
         return
-    if not any(place in Path(loader).parents for place in SYSTEM):
+    # By where it lies, not by how it is written: a stranger may name /usr/../home/me/.ssh/id_ed25519.
+    real = Path(os.path.realpath(loader))
+    if not any(Path(os.path.realpath(place)) in real.parents for place in SYSTEM):
         return
     yield _placed(Path(loader))
     beside = Path(os.path.realpath(loader)).parent

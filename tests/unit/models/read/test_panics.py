@@ -14,6 +14,8 @@ from edgepack.models.find.source import ingest
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.reference import reference_vectors
 from edgepack.plugins.context import HostContext
+from edgepack.runner.frozen.base.errors import BundleError
+from edgepack.runner.frozen.tokenizer.hugging_face import HuggingFaceTokenizer
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 from edgepack.testing.model import write_model
 
@@ -79,3 +81,14 @@ def test_the_command_says_it_in_two_lines(model: Path, tmp_path: Path) -> None:
 def test_other_exceptions_stay_what_they_are() -> None:
     with pytest.raises(KeyboardInterrupt), panics_reported():
         raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("parts", [{"pre_tokenizer": SPLIT}, {"normalizer": REPLACE}], ids=str)
+def test_a_bundle_s_own_program_says_it_in_words(model: Path, parts: dict[str, Any]) -> None:
+    """The panic passed `except Exception`, and was a traceback with exit code 1."""
+    spoil(model, **parts)
+    tokenizer = HuggingFaceTokenizer(str(model / "tokenizer.json"), max_length=32, threads=1)
+    for pairs in (False, True):
+        with pytest.raises(BundleError, match="gives up on") as caught:
+            tokenizer.encode_pairs(TEXT, [TEXT]) if pairs else tokenizer.encode([TEXT])
+        assert caught.value.exit_code == 4 and caught.value.hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 
 from ..base.errors import BundleError, UsageError
 from .special_tokens import add_special_tokens, require_room
@@ -10,7 +11,7 @@ from .truncation import FIRST, read_truncator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tokenizers import Tokenizer
 
@@ -19,6 +20,22 @@ if TYPE_CHECKING:
 HUGE = 1 << 20
 """Characters of a text that is cut before it is tokenized with another one."""
 PAD_NAMES = ("[PAD]", "<pad>", "<|padding|>", "<|endoftext|>")
+
+
+@contextmanager
+def panics_told(path: str) -> Iterator[None]:
+    """Raises ``BundleError`` where the library's Rust code gives up: an exception that no ``except Exception`` catches."""
+    try:
+        yield
+    except BaseException as error:
+        # pyo3 makes the class when it is first needed, and no module has it.
+        if type(error).__name__ != "PanicException":
+            raise
+        said = str(error).partition("\n")[0][:200]
+        raise BundleError(
+            f"the tokenizers library gives up on {path}: {said}",
+            "the bundle's maker has to take another tokenizer",
+        ) from error
 
 
 class HuggingFaceTokenizer:
@@ -31,7 +48,10 @@ class HuggingFaceTokenizer:
         from tokenizers import Tokenizer
 
         try:
-            self._tokenizer = Tokenizer.from_file(path)
+            with panics_told(path):
+                self._tokenizer = Tokenizer.from_file(path)
+        except BundleError:
+            raise
         except Exception as error:
             raise BundleError(f"{path} is damaged: {error}", "copy the whole bundle folder again") from error
         self.pad_id = pad_id_of(self._tokenizer)
@@ -47,7 +67,8 @@ class HuggingFaceTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Token ids and token type ids of each text; at least one token each."""
-        encodings = self._tokenizer.encode_batch_fast([self._truncated(text) for text in texts])
+        with panics_told(self._path):
+            encodings = self._tokenizer.encode_batch_fast([self._truncated(text) for text in texts])
         # A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
         return [(encoding.ids or [self.pad_id], encoding.type_ids or [0]) for encoding in encodings]
 
@@ -55,8 +76,11 @@ class HuggingFaceTokenizer:
         """The same of a text together with each of others; the longer of the two is cut first."""
         require_room(self.max_length, int(self._tokenizer.num_special_tokens_to_add(True)))
         # Which text is the longer one decides what is cut, so that only what would take the memory is cut beforehand.
-        first, *seconds = (self._truncated(text) if len(text) > HUGE else text for text in (first, *seconds))
-        encodings = self._tokenizer.encode_batch_fast([(first, text) for text in seconds])
+        with panics_told(self._path):
+            first, *seconds = (
+                self._truncated(text) if len(text) > HUGE else text for text in (first, *seconds)
+            )
+            encodings = self._tokenizer.encode_batch_fast([(first, text) for text in seconds])
         return [(encoding.ids or [self.pad_id], encoding.type_ids or [0]) for encoding in encodings]
 
     def _truncated(self, text: str) -> str:
@@ -77,15 +101,18 @@ class HuggingFaceTokenizer:
     def special_tokens(self) -> tuple[list[int], list[int]]:
         """Ids that go before and after those of a text."""
         if self._special is None:
-            for text in ("a", "the", "0", "."):
-                inner = self._tokenizer.encode(text, add_special_tokens=False).ids
-                whole = self._tokenizer.encode(text).ids
-                for start in range(len(whole) - len(inner) + 1):
-                    if inner and whole[start : start + len(inner)] == inner:
-                        self._special = whole[:start], whole[start + len(inner) :]
-                        return self._special
-            self._special = [], []
+            with panics_told(self._path):
+                self._special = self._found_special_tokens()
         return self._special
+
+    def _found_special_tokens(self) -> tuple[list[int], list[int]]:
+        for text in ("a", "the", "0", "."):
+            inner = self._tokenizer.encode(text, add_special_tokens=False).ids
+            whole = self._tokenizer.encode(text).ids
+            for start in range(len(whole) - len(inner) + 1):
+                if inner and whole[start : start + len(inner)] == inner:
+                    return whole[:start], whole[start + len(inner) :]
+        return [], []
 
 
 def pad_id_of(tokenizer: Tokenizer) -> int:

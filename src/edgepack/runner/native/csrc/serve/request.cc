@@ -59,6 +59,7 @@ void RequestReader::restart() {
     state_ = HEAD;
     head_ = seen_ = 0;
     twice_ = nullptr;
+    transferred_ = coded_ = false;
     request = {};
     refusal = {};
     for (std::string *part : {&target_, &name_, &value_}) part->clear();
@@ -102,6 +103,12 @@ int RequestReader::header_complete() {
     if (state_ != HEAD) return 0;
     lower(name_);
     value_.erase(value_.find_last_not_of(" \t") + 1);
+    if (name_ == "transfer-encoding") {
+        // llhttp looks at the last coding alone: what comes before it would be taken for the body.
+        lower(value_);
+        coded_ = coded_ || transferred_ || value_ != "chunked";
+        transferred_ = true;
+    }
     if (name_ == "expect") request.waiting = says_continue(value_);
     const std::pair<const char *, std::string *> places[] = {
         {"host", &request.host}, {"content-type", &request.type}, {"authorization", &request.authorization},
@@ -134,6 +141,10 @@ int RequestReader::headers_complete() {
     request.waiting = request.waiting && !first;
     if (parser_.http_major != 1 || twice_ || (!first && !(seen_ & HOST))) {
         give_up(refuse(400, std::string("malformed HTTP request: ") + (parser_.http_major != 1 ? "it is not HTTP/1.1" : twice_ ? "several headers " : "no Host header") + (twice_ ? twice_ : "")));
+        return HPE_USER;
+    }
+    if (coded_) {
+        give_up(refuse(501, "malformed HTTP request: the body is sent in another way than in one piece or in chunks"));
         return HPE_USER;
     }
     bool more = chunked || parser_.content_length || (parser_.flags & F_TRANSFER_ENCODING);

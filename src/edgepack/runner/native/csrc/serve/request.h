@@ -60,6 +60,7 @@ private:
     State state_ = HEAD;
     size_t head_ = 0, seen_ = 0;
     const char *twice_ = nullptr;
+    bool transferred_ = false, coded_ = false;  // in chunks; in another way
     std::string target_, name_, value_;
 };
 
