@@ -20,7 +20,7 @@ from edgepack.runner.freeze.sample_bundle import (
 from edgepack.runner.frozen.base.signature import LIBRARY as SIGNATURE_LIBRARY
 from edgepack.runner.frozen.base.signature import SIGNATURE
 
-LIMITED = 'ulimit -f 524288 -t 600 && exec env -i "$@"'
+LIMITED = 'ulimit -f 524288 && ulimit -t 600 && exec env -i "$@"'
 """256 MiB for each file, of which its output is one, and 600 s of the processor: what was frozen may be broken in any way."""
 TEXTS = ("a cat sat on the mat", "the kitten", "")
 
