@@ -20,8 +20,6 @@ from edgepack.runner.freeze.sample_bundle import (
 from edgepack.runner.frozen.base.signature import LIBRARY as SIGNATURE_LIBRARY
 from edgepack.runner.frozen.base.signature import SIGNATURE
 
-LIMITED = 'ulimit -f 524288 -t 600 && exec env -i "$@"'
-"""256 MiB for each file, of which its output is one, and 600 s of the processor: what was frozen may be broken in any way."""
 TEXTS = ("a cat sat on the mat", "the kitten", "")
 
 
@@ -49,7 +47,7 @@ def smoke_test(
         shutil.copyfile(signature_library, bundle / SIGNATURE_LIBRARY)
 
     def run(*arguments: str, input: str = "") -> str:
-        return context.run(["sh", "-c", LIMITED, "sh", bundle / "embed", *arguments], input=input)
+        return context.run(["env", "-i", bundle / "embed", *arguments], input=input)
 
     try:
         vectors = check_vectors(run, work)
