@@ -341,7 +341,7 @@ def examine_servers(doctor: Doctor, bench: Bench, llama: str | None, bundle: Pat
 def examine_mistakes(doctor: Doctor, bench: Bench) -> None:
     sys.path.insert(0, str(ROOT))
     from tests.support.planted import Emulated
-    from tests.unit.doctor.test_planted import MISTAKES
+    from tests.unit.doctor.judge_planted import MISTAKES
     from transformers import AutoModel
 
     model = AutoModel.from_pretrained(str(bench.source.directory), attn_implementation="eager").eval()

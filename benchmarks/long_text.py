@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 from rich.table import Table
-from tests.support.families import save_family
+from tests.support.judges import save_family
 from tests.support.tiny import write_json
 
 import edgepack

@@ -77,7 +77,15 @@ TESTS: Mapping[str, tuple[str, ...]] = {
 """Module → the unit tests that are to notice its mistakes, those that do so soonest first."""
 PYTEST = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "pytest_timeout")
 """How pytest starts soonest: without other plugins, and without explanations that nobody reads."""
-PRELOADED = ("pytest_timeout", "numpy", "onnx", "onnxruntime", "tokenizers", "torch", "rich.table")
+PRELOADED = (
+    "pytest_timeout",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "tokenizers",
+    "safetensors.numpy",
+    "rich.table",
+)
 """What tests import that is large and none of ours: once, before the processes part."""
 PATIENCE = 5
 """How much more processor time than without a mistake tests may use."""
@@ -129,7 +137,7 @@ class Tried:
         return [*map(str, counts), share]
 
 
-class Visitor(MutationVisitor):
+class Visitor(MutationVisitor):  # type: ignore[misc]  # of which mypy is told nothing
     """mutmut's, which passes over what is raised: errors' texts."""
 
     def _skip_node_and_children(self, node: libcst.CSTNode) -> bool:

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from tests.support.experts import CONFIG, expert_shapes
-from tests.support.families import save_family
+from tests.support.judges import save_family
 from tests.support.tiny import write_json
 from tests.support.vocabularies import GEMMA3, npm_vocabulary, tokenlearn_model
 
@@ -248,7 +248,8 @@ def write_moe(folder: Path, context: HostContext) -> int:
     document = json.loads((tokenlearn_model(context) / "tokenizer.json").read_text(encoding="utf-8"))
     document["model"]["vocab"] = document["model"]["vocab"][: MOE["vocab_size"]]
     write_json(folder / "tokenizer.json", document)
-    return sum(each.numel() for each in tensors.values()) + write_modules(folder, ())
+    count: int = sum(each.numel() for each in tensors.values()) + write_modules(folder, ())
+    return count
 
 
 def grown(part: int) -> float:

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.support.recorded import Weights, form_of, save_model
 
 from edgepack.records.model import ModelSource
 
@@ -12,19 +13,14 @@ from edgepack.records.model import ModelSource
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory, minilm: ModelSource) -> Path:
     """A BERT of two layers and 32 dimensions in Hugging Face's layout, with MiniLM's own tokenizer."""
-    import torch
-    from transformers import BertConfig, BertModel
-
     folder = tmp_path_factory.mktemp("models") / "tiny-bert"
-    torch.manual_seed(7)
-    config = BertConfig(
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=128,
-    )
-    BertModel(config).save_pretrained(folder)
+    shape = {
+        "vocab_size": 30_522,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "max_position_embeddings": 128,
+    }
+    save_model(folder, form_of("bert", shape), Weights(std=0, seed=7))
     shutil.copy(minilm.tokenizer, folder / "tokenizer.json")
     modules = [
         ("0", "", "sentence_transformers.models.Transformer"),

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file, save_file
+from safetensors.numpy import load_file, save_file
 from tests.support.berts import write_bert
+from tests.support.bombs import archive
 from tests.support.checkpoints import change
 from tests.support.command import edgepack
 from tests.support.families import write_family
@@ -56,11 +57,10 @@ class Touches:
 
 
 def a_pickle_with_code(folder: Path) -> Path:
-    import torch
-
     write_bert(folder)
     (folder / "model.safetensors").unlink()
-    torch.save({"weight": Touches(folder.parent / "run")}, folder / "pytorch_model.bin")
+    code = pickle.dumps({"weight": Touches(folder.parent / "run")}, protocol=2)
+    (folder / "pytorch_model.bin").write_bytes(archive(code))
     return folder
 
 

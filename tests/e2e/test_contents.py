@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 
 from edgepack.files.store import ENTRY_FILE, default_root
 from edgepack.foundry.link.settle import MAP, linked_files
@@ -86,10 +84,9 @@ def test_everything_that_was_linked_is_named_and_nothing_else(
 @pytest.mark.parametrize(
     "name", ["native_bundle", "frozen_bundle", pytest.param("web_bundle", marks=pytest.mark.slow)]
 )
-def test_the_bill_is_valid_and_the_licences_name_the_same(name: str, request: pytest.FixtureRequest) -> None:
+def test_the_bill_and_the_licences_name_the_same(name: str, request: pytest.FixtureRequest) -> None:
     folder: Path = request.getfixturevalue(name).directory / "LICENSES"
     text = (folder / "sbom.cdx.json").read_text()
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     components = [each for each in json.loads(text)["components"] if each["type"] != "file"]
     noticed = {
         line.split()[0] for line in (folder / "NOTICES.txt").read_text().splitlines() if ".txt" in line

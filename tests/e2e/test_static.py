@@ -21,6 +21,7 @@ pytestmark = [
 ]
 
 LARGEST_PROGRAM = 250_000
+
 UNKNOWN = "\U0001f701"
 """No token of BERT's vocabulary."""
 
@@ -112,23 +113,6 @@ def test_other_forms_of_a_table_with_fewer_rows_than_tokens(
     made = static_bundle(tmp_path / "out", model, "--recipe", form)
     assert made.manifest["model"]["source_precision"] == "int8"
     assert made.manifest["model"]["precision"] == form
-
-
-@pytest.mark.slow
-def test_a_module_of_sentence_transformers_for_another_processor(tmp_path: Path, minilm: ModelSource) -> None:
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(minilm.tokenizer))
-    judge = SentenceTransformer(modules=[StaticEmbedding(tokenizer, table(30_522, width=16))], device="cpu")
-    judge.save(str(tmp_path / "model"), create_model_card=False)
-    made = made_bundle("linux-arm64-static", tmp_path / "out", "--model", str(tmp_path / "model"))
-    report = json.loads(made.directory.with_name(f"{made.directory.name}.report.json").read_text())
-    assert report["verification"]["status"] == "passed"
-    here = static_bundle(tmp_path / "here", tmp_path / "model")
-    texts = ["hello small world", f"{UNKNOWN} hello", "A longer text, with more words than before."]
-    np.testing.assert_allclose(vectors(here, *texts), judge.encode(texts), atol=2e-3)
 
 
 def test_a_transformer_is_refused_in_words(tmp_path: Path) -> None:

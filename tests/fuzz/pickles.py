@@ -4,7 +4,6 @@
 of the reader's own program, and not its rules, is a find.
 """
 
-import io
 import json
 import pickletools
 import random
@@ -17,10 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import joblib
-import numpy as np
-from sklearn.linear_model import LogisticRegression
-
 from edgepack.models.heads.estimator import NAMES as HEAD_NAMES
 from edgepack.models.heads.setfit import linear_layer
 from edgepack.models.pickles import machine
@@ -28,6 +23,7 @@ from edgepack.models.read.pickled import NAMES
 from edgepack.models.read.safetensors import open_tensors
 from tests.fuzz.readers import PICKLE, Change, mutated, try_reader
 from tests.support.bombs import BOMBS, HEADS, archive, text, whole
+from tests.support.recorded import RECORD
 from tests.support.unpickling import read_in_this_process
 
 SMALL = 20_000
@@ -63,10 +59,8 @@ def depth(value: Any) -> int:
 
 
 def trained_head() -> bytes:
-    rows = np.random.default_rng(1).normal(size=(12, 3))
-    made = io.BytesIO()
-    joblib.dump(LogisticRegression().fit(rows, np.array(["a", "b", "c"], object)[np.arange(12) % 3]), made)
-    return made.getvalue()
+    """A classifier of scikit-learn's, as joblib writes it, recorded: ``judge_unpickled.py`` reads it."""
+    return (RECORD / "model_head.pkl").read_bytes()
 
 
 CODES = [code.code.encode("latin1") for code in pickletools.opcodes]

@@ -1,6 +1,5 @@
 """Small sound inputs: a compiled tokenizer of each kind, a manifest."""
 
-import base64
 import json
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 from edgepack.runner.freeze.sample_bundle import sample_tokenizer, write_manifest
 from edgepack.runner.tokenizer.byte_level_bpe import PATTERNS
 from edgepack.runner.tokenizer.compile import compile_tokenizer
+from tests.support.sentencepieces import charsmap, pieces
 
 TEXTS = Path(__file__).parents[2] / "src/edgepack/verifier/data/texts.txt"
 
@@ -69,29 +69,13 @@ def characters() -> dict[str, Any]:
 
 
 def unigram() -> dict[str, Any]:
-    import sentencepiece
-    from sentencepiece import sentencepiece_model_pb2
-
-    with tempfile.TemporaryDirectory() as folder:
-        prefix = Path(folder) / "model"
-        sentencepiece.SentencePieceTrainer.train(
-            input=str(TEXTS),
-            model_prefix=str(prefix),
-            vocab_size=2000,
-            hard_vocab_limit=False,
-            normalization_rule_name="nmt_nfkc",
-            minloglevel=2,
-        )
-        model: Any = vars(sentencepiece_model_pb2)["ModelProto"]()
-        model.ParseFromString(prefix.with_suffix(".model").read_bytes())
-    charsmap = base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()
     special = ("<s>", "<pad>", "</s>", "<unk>")
     vocabulary = [
         *([token, 0.0] for token in special),
-        *([piece.piece, piece.score] for piece in model.pieces[3:]),
+        *pieces(),
     ]
     steps = [
-        {"type": "Precompiled", "precompiled_charsmap": charsmap},
+        {"type": "Precompiled", "precompiled_charsmap": charsmap()},
         {"type": "Strip", "strip_left": False, "strip_right": True},
         {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"},
     ]

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.electra import install_electra, write_electra
@@ -15,14 +14,12 @@ from edgepack.errors import ModelError, PluginError, UnsupportedModelError
 from edgepack.files.store import Store
 from edgepack.models.find.source import ingest
 from edgepack.models.inspection import inspect_model
-from edgepack.models.judge import difference_from_judge
 from edgepack.models.reference import exported_model
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.target import ModelOptions
 
-TEXTS = ("a text", "another text of a few more words", "the same, but longer: " + "word " * 40, "")
 Install = Callable[..., None]
 
 
@@ -56,18 +53,6 @@ def fresh(tmp_path: Path) -> Iterator[Callable[[], HostContext]]:
             )
 
         yield again
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("shape", [{}, {"embedding_size": 32}], ids=str)
-def test_the_vectors_are_those_of_sentence_transformers(
-    install: Install, tmp_path: Path, fresh: Callable[[], HostContext], shape: dict[str, Any]
-) -> None:
-    install()
-    folder = write_electra(tmp_path / "electra", **shape)
-    assert difference_from_judge(folder, TEXTS, context=fresh()) < 1e-5
-    install(("with_types=True", "with_types=False"), ('revision="1"', 'revision="2"'))
-    assert difference_from_judge(folder, TEXTS, context=fresh()) > 1e-3, "the judge notices"
 
 
 def test_it_is_made_small_as_any_other(

@@ -1,4 +1,4 @@
-"""BERT models with random weights, saved by transformers, and what transformers itself says of their vectors."""
+"""BERT models with random weights, as transformers saves them, and what it says of their vectors (``recorded``)."""
 
 import json
 from collections.abc import Sequence
@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
-import torch
-from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertModel
+from safetensors.numpy import load_file, save_file
 
 from edgepack.files.store import digest_tree
 from edgepack.records.model import ModelSource, Pooling
+from tests.support.recorded import Judged, Weights, form_of, save_model
 from tests.support.tiny import tokenizer_document, write_json
 
 Vectors = npt.NDArray[np.float32]
@@ -29,6 +28,7 @@ SHAPE: dict[str, Any] = {
     "type_vocab_size": 2,
     "hidden_act": "gelu",
 }
+"""What ``write_bert`` writes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +42,11 @@ class Tokens:
 
 def write_bert(
     folder: Path, *, seed: int = 1, pooling: Pooling | None = None, **shape: Any
-) -> tuple[ModelSource, Any]:
-    """A model folder with random weights of a shape, as a source, and the torch model."""
-    torch.manual_seed(seed)
-    config = BertConfig(**{**SHAPE, **shape})
-    model: Any = BertModel(config)
-    model.eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            # Wide enough that attention is sharp and every nonlinearity is felt; LayerNorms are not the identity.
-            weight.normal_(mean=1.0 if name.endswith("LayerNorm.weight") else 0.0, std=0.3)
-    model.save_pretrained(folder)
+) -> tuple[ModelSource, Judged]:
+    """A model folder with random weights of a shape, as a source, and whom to ask what transformers makes of it."""
+    judged = save_model(folder, form_of("bert", shape), Weights(seed=seed))
     write_json(folder / "tokenizer.json", tokenizer_document())
-    return source_of(folder, pooling=pooling or Pooling()), model
+    return source_of(folder, pooling=pooling or Pooling()), judged
 
 
 def source_of(folder: Path, *, pooling: Pooling | None = None, onnx: str | None = None) -> ModelSource:
@@ -98,24 +90,10 @@ def some_tokens(*, lengths: Sequence[int] = (9, 5, 1, 12), vocabulary: int = 60,
     return Tokens(ids=ids, mask=mask, types=types)
 
 
-def torch_vectors(model: Any, tokens: Tokens, pooling: Pooling) -> Vectors:
-    """Vectors by transformers, pooled as sentence-transformers does it."""
-    mask = torch.tensor(tokens.mask)
-    with torch.no_grad():
-        hidden = model(
-            input_ids=torch.tensor(tokens.ids),
-            attention_mask=mask,
-            token_type_ids=torch.tensor(tokens.types),
-        ).last_hidden_state
-        if pooling.mode == "cls":
-            pooled = hidden[:, 0]
-        else:
-            weights = mask[..., None].float()
-            pooled = (hidden * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
-        if pooling.normalize:
-            pooled = torch.nn.functional.normalize(pooled, dim=1)
-    vectors: Vectors = pooled.numpy()
-    return vectors
+def expected_vectors(model: Judged, tokens: Tokens, pooling: Pooling) -> Vectors:
+    """Vectors by transformers, pooled as sentence-transformers does it; float32 [batch, dimension]."""
+    vectors = model.says(str(pooling.mode), ids=tokens.ids, mask=tokens.mask, types=tokens.types)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if pooling.normalize else vectors
 
 
 def onnx_vectors(model: Path | bytes, tokens: Tokens) -> Vectors:

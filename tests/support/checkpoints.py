@@ -1,25 +1,50 @@
-"""Tiny model folders as others publish them: saved by sentence-transformers itself, or by transformers with a head on."""
+"""Tiny model folders as others publish them, of what transformers saves (``recorded``)."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-import torch
-import transformers
-from safetensors.torch import load_file
+import numpy as np
+from safetensors.numpy import load_file
+from tokenizers import Encoding
 
 from tests.support.berts import SHAPE
+from tests.support.families import ELECTRA, FAMILIES
+from tests.support.recorded import Judged, Numbers, Weights, form_of, save_model
 from tests.support.tiny import WORDS, tokenizer_document, write_json
+from tests.support.torch_files import write_torch_file
 
 WIDTH = int(SHAPE["hidden_size"])
 
 
-def write_head(folder: Path, kind: str, *, family: str = "Bert", **shape: Any) -> Path:
-    """A model of transformers' class ``kind``, e.g. ``BertForSequenceClassification``, with its tokenizer."""
-    torch.manual_seed(2)
-    config = getattr(transformers, f"{family}Config")(**{**SHAPE, **shape})
-    getattr(transformers, kind)(config).eval().save_pretrained(folder)
+def write_head(folder: Path, name: str, **shape: Any) -> Path:
+    """A model of transformers' class ``name``, e.g. ``BertForSequenceClassification``, as a training begins, with its tokenizer."""
+    kind, family = next(
+        (kind, family)
+        for kind, family in {**FAMILIES, "electra": ELECTRA}.items()
+        if name.startswith(family.model.removesuffix("Model"))
+    )
+    head = name.removeprefix(family.model.removesuffix("Model"))
+    form = form_of(kind, shape, head="" if head == "Model" else head)
+    save_model(folder, form, Weights(std=0, seed=2, norm=family.norm))
     return with_tokenizer(folder)
+
+
+def write_felt(folder: Path, kind: str, head: str, **shape: Any) -> Judged:
+    """A model of an architecture with a head, random weights all of which are felt, and its tokenizer."""
+    weights = Weights(seed=3, std=0.2, norm=FAMILIES[kind].norm)
+    judged = save_model(folder, form_of(kind, shape, head=head), weights)
+    with_tokenizer(folder)
+    return judged
+
+
+def says(judged: Judged, what: str, encoding: Encoding) -> Numbers:
+    """What transformers makes of one text as the tokenizer gives it; without the axis of the batch."""
+    given = (encoding.ids, encoding.attention_mask, encoding.type_ids)
+    ids, mask, types = (np.array([each], np.int64) for each in given)
+    types = types if FAMILIES[judged.form.kind].types else np.zeros_like(types)
+    found: Numbers = judged.says(what, ids=ids, mask=mask, types=types)[0]
+    return found
 
 
 def older_files(model: Path) -> list[str]:
@@ -28,7 +53,7 @@ def older_files(model: Path) -> list[str]:
     shards = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]
     halves = tensors[::2], tensors[1::2]
     for shard, half in zip(shards, halves, strict=True):
-        torch.save(dict(half), model / shard)
+        write_torch_file(model / shard, dict(half))
     places = {name: shard for shard, half in zip(shards, halves, strict=True) for name, _ in half}
     write_json(model / "pytorch_model.bin.index.json", {"weight_map": places})
     (model / "vocab.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
@@ -49,24 +74,8 @@ def with_tokenizer(folder: Path, *, longest: int = 16) -> Path:
 
 def write_encoder(folder: Path) -> Path:
     """A bare BERT, every weight of which is felt."""
-    torch.manual_seed(1)
-    model: Any = transformers.BertModel(transformers.BertConfig(**SHAPE))
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            weight.normal_(mean=1.0 if name.endswith("LayerNorm.weight") else 0.0, std=0.3)
-    model.save_pretrained(folder)
+    save_model(folder, form_of("bert", {}), Weights())
     return with_tokenizer(folder)
-
-
-def save(folder: Path, *behind: Any, **settings: Any) -> Path:
-    """What sentence-transformers saves of a bare BERT with these modules behind it."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.base.modules import Transformer
-
-    encoder = Transformer(str(write_encoder(folder.with_name(f"{folder.name}.encoder"))))
-    model = SentenceTransformer(modules=[encoder, *behind], device="cpu", **settings)
-    model.save(str(folder), create_model_card=False)
-    return folder
 
 
 def change(file: Path, **fields: Any) -> None:

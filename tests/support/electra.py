@@ -4,24 +4,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-import torch
-import transformers
-
 from tests.support.golden import ROOT
-from tests.support.planted import word_piece
+from tests.support.recorded import Weights, form_of, save_model
 from tests.support.tiny import MODULES, write_json
+from tests.support.word_piece import word_piece
 
 (PLUGIN,) = re.findall(
     r"```python\n(\"\"\"Electra: .*?)```", (ROOT / "docs/plugins.md").read_text(), re.DOTALL
 )
-SMALL: dict[str, Any] = {
-    "hidden_size": 32,
-    "embedding_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 40,
-}
 
 
 def install_electra(folder: Path, *changes: tuple[str, str]) -> None:
@@ -40,16 +30,8 @@ def install_electra(folder: Path, *changes: tuple[str, str]) -> None:
 def write_electra(folder: Path, **shape: Any) -> Path:
     """A model folder with random weights, as sentence-transformers writes it."""
     tokenizer = word_piece()
-    torch.manual_seed(4)
-    config = transformers.ElectraConfig(
-        **{**SMALL, **shape, "vocab_size": max(tokenizer.get_vocab().values()) + 1}
-    )
-    model: Any = transformers.ElectraModel(config)
-    model.eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            weight.normal_(mean=1.0 if name.endswith("LayerNorm.weight") else 0.0, std=0.3)
-    model.save_pretrained(folder)
+    words = max(tokenizer.get_vocab().values()) + 1
+    save_model(folder, form_of("electra", {**shape, "vocab_size": words}), Weights(seed=4))
     tokenizer.save(str(folder / "tokenizer.json"))
     write_json(
         folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]"}

@@ -20,7 +20,7 @@ OUTPUT = "last_hidden_state"
 def export_as_today(model: Any, file: Path, how: str) -> None:
     """The encoder of a transformers model, with free sizes of batch and sequence."""
 
-    class Encoder(torch.nn.Module):
+    class Encoder(torch.nn.Module):  # type: ignore[misc]  # of which mypy is told nothing
         def __init__(self) -> None:
             super().__init__()
             self.inner = model

@@ -1,17 +1,14 @@
-"""Models of every architecture that is written without PyTorch, with random weights, saved by transformers."""
+"""Models of every architecture that is written without PyTorch, with random weights, as transformers saves them (``recorded``)."""
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-import transformers
 
 from edgepack.records.model import ModelSource, Pooling
-from tests.support.berts import Tokens, Vectors, source_of
+from tests.support.berts import Tokens, source_of
+from tests.support.recorded import Judged, Weights, form_of, save_model
 from tests.support.tiny import tokenizer_document, write_json
 
 
@@ -133,38 +130,25 @@ FAMILIES = {
     "nomic_bert": Family(config="NomicBertConfig", model="NomicBertModel", small=SMALL, types=True),
 }
 
+ELECTRA = Family(
+    config="ElectraConfig", model="ElectraModel", small={**SMALL, "embedding_size": 16}, types=True
+)
+"""What docs/plugins.md writes a plugin for."""
+
+
+def family_of(kind: str) -> Family:
+    """An architecture by its name."""
+    return ELECTRA if kind == "electra" else FAMILIES[kind]
+
 
 def write_family(
     folder: Path, kind: str, *, pooling: Pooling | None = None, std: float = 0.3, **shape: Any
-) -> tuple[ModelSource, Any]:
-    """A model folder with random weights, as a source, and the torch model."""
-    family = FAMILIES[kind]
-
-    def fill(name: str, weight: Any) -> None:
-        is_norm = "norm" in name.lower() and name.endswith("weight")
-        weight.normal_(mean=family.norm if is_norm else 0.0, std=std)
-
-    model = save_family(folder, kind, fill, {**family.small, **shape})
+) -> tuple[ModelSource, Judged]:
+    """A model folder with random weights, as a source, and whom to ask what transformers makes of it."""
+    weights = Weights(std=std, norm=FAMILIES[kind].norm)
+    judged = save_model(folder, form_of(kind, shape), weights)
     write_json(folder / "tokenizer.json", tokenizer_document())
-    return source_of(folder, pooling=pooling), model
-
-
-def save_family(folder: Path, kind: str, fill: Callable[[str, Any], None], shape: dict[str, Any]) -> Any:
-    """What transformers saves of a model of this shape, and the torch model; ``fill`` is given each weight by its name."""
-    family = FAMILIES[kind]
-    torch.manual_seed(1)
-    config = getattr(transformers, family.config)(**shape)
-    config._attn_implementation = "eager"
-    model: Any = getattr(transformers, family.model)(config)
-    model.eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            fill(name, weight)
-    model.save_pretrained(folder)
-    if family.called:
-        written = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        write_json(folder / "config.json", {**written, "model_type": family.called})
-    return model
+    return source_of(folder, pooling=pooling), judged
 
 
 def tokens_of(kind: str, *, lengths: tuple[int, ...] = (9, 5, 2, 12), vocabulary: int = 60) -> Tokens:
@@ -175,19 +159,3 @@ def tokens_of(kind: str, *, lengths: tuple[int, ...] = (9, 5, 2, 12), vocabulary
     ids = np.where(mask == 1, random.integers(4, vocabulary, mask.shape), family.padding)
     types = np.where(np.arange(max(lengths))[None, :] > max(lengths) // 2, mask, 0)
     return Tokens(ids=ids, mask=mask, types=types if family.types else np.zeros_like(ids))
-
-
-def expected_vectors(model: Any, tokens: Tokens, pooling: Pooling, *, types: bool) -> Vectors:
-    """Vectors by transformers, pooled as sentence-transformers does it; float32 [batch, dimension]."""
-    mask = torch.tensor(tokens.mask)
-    given = {"input_ids": torch.tensor(tokens.ids), "attention_mask": mask}
-    if types:
-        given["token_type_ids"] = torch.tensor(tokens.types)
-    with torch.no_grad():
-        hidden = model(**given).last_hidden_state
-        weights = mask[..., None].float()
-        pooled = hidden[:, 0] if pooling.mode == "cls" else (hidden * weights).sum(1) / weights.sum(1)
-        if pooling.normalize:
-            pooled = torch.nn.functional.normalize(pooled, dim=1)
-    vectors: Vectors = pooled.numpy()
-    return vectors

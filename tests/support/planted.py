@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from safetensors.numpy import load_file, save_file
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer
 
 from edgepack.records.model import ModelSource
-from edgepack.verifier.gate import verification_texts
 from tests.support.families import write_family
 from tests.support.installed import read_folder
+from tests.support.judges import torch_model
 from tests.support.small_models import unigram
 from tests.support.tiny import MODULES, write_json
+from tests.support.word_piece import word_piece
 
 Vectors = npt.NDArray[np.float32]
 
@@ -26,7 +27,6 @@ KINDS = ("bert", "xlm-roberta", "distilbert", "nomic_bert")
 LENGTH = 64
 HIDDEN = 32
 PROMPTS = {"query": "query: ", "passage": "passage: "}
-WORDS = 900
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,14 +105,16 @@ class Emulated:
     def _pooled(self, tokens: torch.Tensor) -> Vectors:
         if self.does.pooling == "pooler":
             weight, bias = self.model.pooler.dense.weight, self.model.pooler.dense.bias
-            return torch.tanh(weight @ tokens[0] + bias).detach().numpy()
+            made: Vectors = torch.tanh(weight @ tokens[0] + bias).detach().numpy()
+            return made
         pooled = {
             "mean": lambda: tokens.mean(0),
             "cls": lambda: tokens[0],
             "last": lambda: tokens[-1],
             "max": lambda: tokens.max(0).values,
         }[self.does.pooling]()
-        return pooled.numpy()
+        vectors: Vectors = pooled.numpy()
+        return vectors
 
 
 def write_planted_model(
@@ -124,7 +126,7 @@ def write_planted_model(
     """
     tokenizer = unigram() if kind == "xlm-roberta" else word_piece()
     sizes = {"vocab_size": max(tokenizer.get_vocab().values()) + 1, "max_position_embeddings": 160}
-    _, model = write_family(folder, kind, **sizes)
+    _, judged = write_family(folder, kind, **sizes)
     tokenizer.save(str(folder / "tokenizer.json"))
     if dense:
         write_dense(folder / "2_Dense", dense)
@@ -135,7 +137,7 @@ def write_planted_model(
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": HIDDEN, mode: True})
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": LENGTH})
     write_json(folder / "config_sentence_transformers.json", {"prompts": PROMPTS})
-    return read_folder(folder, name=f"test/{kind}", origin=folder.name), model
+    return read_folder(folder, name=f"test/{kind}", origin=folder.name), torch_model(judged)
 
 
 def write_dense(folder: Path, outputs: int) -> None:
@@ -147,21 +149,6 @@ def write_dense(folder: Path, outputs: int) -> None:
     weight = random.normal(size=(outputs, HIDDEN)).astype(np.float32) * 0.2
     bias = random.normal(size=outputs).astype(np.float32)
     save_file({"linear.weight": weight, "linear.bias": bias}, folder / "model.safetensors")
-
-
-def word_piece() -> Any:
-    """As BERT's, lower-casing, trained on the verification texts."""
-    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(lowercase=True)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=WORDS, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"], show_progress=False
-    )
-    made.train_from_iterator(verification_texts(), trainer)
-    made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return made
 
 
 def rounded(bits: int) -> Callable[[torch.Tensor], torch.Tensor]:

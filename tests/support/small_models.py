@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.verifier.gate import verification_texts
+from tests.support.recorded import Weights, form_of, save_model
 
 VOCABULARY = 900
 SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -25,18 +26,10 @@ SHAPE: dict[str, Any] = {
 
 def write_small_model(folder: Path, tokenizer: str) -> Path:
     """An XLM-RoBERTa (``unigram``) or a RoBERTa (``byte-level``) in Sentence Transformers' layout, 32 dimensions."""
-    import torch
-    from transformers import RobertaConfig, RobertaModel, XLMRobertaConfig, XLMRobertaModel
-
-    configs: dict[str, Any] = {
-        "unigram": (XLMRobertaConfig, XLMRobertaModel),
-        "byte-level": (RobertaConfig, RobertaModel),
-    }
-    config_of, model_of = configs[tokenizer]
     made = unigram() if tokenizer == "unigram" else byte_level()
-    torch.manual_seed(7)
-    config = config_of(**SHAPE, vocab_size=made.get_vocab_size(), matryoshka_dimensions=DIMENSIONS)
-    model_of(config).save_pretrained(folder)
+    kind = {"unigram": "xlm-roberta", "byte-level": "roberta"}[tokenizer]
+    shape = {**SHAPE, "vocab_size": made.get_vocab_size(), "matryoshka_dimensions": DIMENSIONS}
+    save_model(folder, form_of(kind, shape), Weights(std=0, seed=7))
     made.save(str(folder / "tokenizer.json"))
     _write_layout(folder)
     return folder

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from tests.support.berts import change_config, onnx_vectors
-from tests.support.families import expected_vectors, tokens_of, write_family
+from tests.support.berts import change_config, expected_vectors, onnx_vectors
+from tests.support.families import tokens_of, write_family
 from tests.support.installed import export_onnx, installed
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
@@ -27,7 +27,7 @@ from edgepack_encoders.albert import shared_layers
 def test_settings_are_those_of_transformers(tmp_path: Path, shape: dict[str, Any]) -> None:
     source, model = write_family(tmp_path / "model", "albert", **shape)
     tokens = tokens_of("albert")
-    expected = expected_vectors(model, tokens, source.pooling, types=True)
+    expected = expected_vectors(model, tokens, source.pooling)
     vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
     np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
 

@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import torch
-from tests.support.berts import change_config, onnx_vectors
-from tests.support.families import expected_vectors, tokens_of, write_family
+from tests.support.berts import change_config, expected_vectors, onnx_vectors
+from tests.support.families import tokens_of, write_family
 from tests.support.installed import export_onnx
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.fuse.fusion import fuse, fused_operators
-from edgepack_encoders.deberta import buckets_of, read_distances
 
 
 @pytest.mark.sample(3)
@@ -33,26 +31,9 @@ from edgepack_encoders.deberta import buckets_of, read_distances
 def test_settings_are_those_of_transformers(tmp_path: Path, shape: dict[str, Any]) -> None:
     source, model = write_family(tmp_path / "model", "deberta-v2", **shape)
     tokens = tokens_of("deberta-v2", lengths=(31, 5, 2, 12))
-    expected = expected_vectors(model, tokens, source.pooling, types=False)
+    expected = expected_vectors(model, tokens, source.pooling)
     vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
     np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize(("buckets", "farthest"), [(256, 512), (8, 40), (-1, 300)])
-def test_buckets_of_distances_are_those_of_transformers(buckets: int, farthest: int) -> None:
-    from transformers.models.deberta_v2 import modeling_deberta_v2
-
-    distances = np.arange(-1100, 1101)
-    theirs: Any = modeling_deberta_v2
-    placed = torch.tensor(distances)
-    if buckets > 0:
-        placed = theirs.make_log_bucket_position(placed, buckets, farthest).long()
-    kinds = read_distances(
-        {"relative_attention": True, "pos_att_type": ["c2p"]}
-        | {"position_buckets": buckets, "max_relative_positions": farthest}
-    )
-    expected = torch.clamp(placed + kinds.span, 0, 2 * kinds.span - 1).numpy()
-    np.testing.assert_array_equal(buckets_of(distances, kinds), expected)
 
 
 def test_attention_is_fused(tmp_path: Path) -> None:

@@ -9,14 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
-from packageurl import PackageURL
 from tests.support.house import ROOT
 
 from edgepack.bundles.components import components_of
 from edgepack.bundles.model_card import model_card
-from edgepack.bundles.sbom import package_url
 from edgepack.foundry.link.index import known_units
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.licenses.components import known_components, linked_component
@@ -36,14 +32,6 @@ def bill_of(bundle: Bundle) -> dict[str, Any]:
 
 def by_name(bill: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in bill["components"]}
-
-
-def test_cyclonedx_s_own_library_finds_it_valid(bundle: Bundle) -> None:
-    text = (bundle.directory / "LICENSES/sbom.cdx.json").read_text()
-    judge = JsonStrictValidator(SchemaVersion.V1_6)
-    assert judge.validate_str(text) is None
-    # The judge can say no.
-    assert judge.validate_str(text.replace('"type": "library"', '"type": "thing"')) is not None
 
 
 def test_it_names_every_component_and_every_file(bundle: Bundle) -> None:
@@ -179,7 +167,6 @@ def test_what_is_published_of_a_component_is_said_with_what_it_means_here(
         kernels = frozenset(Operator(domain="ai.onnx", name=name, since=13) for name in names)
         given = replace(runtime, licenses=texts, kind=kind, provides=Operators(kernels=kernels))
         bill = bill_of(assembled(tmp_path / "-".join((kind, *names)), runtime=given))
-        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bill)) is None
         return {each["id"]: each for each in bill["vulnerabilities"]}
 
     minimal, full = found("minimal"), found("full")
@@ -258,14 +245,6 @@ def test_the_table_and_the_pinned_sources_agree() -> None:
     known = known_components()
     for part in RELEASE.catalogue.parts.values():
         assert known[part.name].license == part.license
-
-
-@pytest.mark.parametrize("version", ["1.2.3", "unknown"])
-def test_every_package_url_is_one(version: str) -> None:
-    for known in known_components().values():
-        url = PackageURL.from_string(package_url(known.purl, version))
-        assert (url.version is None) == (version == "unknown")
-        assert url.name and "{" not in url.to_string()
 
 
 def test_a_new_upstream_source_is_of_no_known_component() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from sentence_transformers import SentenceTransformer
+from tests.support.recorded import answer
 from tests.support.static_models import (
     TOKENS,
     UNKNOWN,
@@ -43,27 +43,17 @@ def test_a_module_of_sentence_transformers(
     tmp_path: Path, context: HostContext, place: str, normalize: bool
 ) -> None:
     folder = write_module(tmp_path / "model", normalize=normalize, place=place)
-    judge = SentenceTransformer(str(folder), device="cpu")
-    agree(folder, judge.encode(list(TEXTS)), context)
+    agree(folder, answer("static_vectors", f"normalize {normalize}", folder, TEXTS), context)
     source = ingest(str(folder), context=context)
     assert (source.max_length, source.dimension, source.pooling.normalize) == (UNLIMITED, WIDTH, normalize)
     assert {file.path for file in source.files} >= {"modules.json", f"{place}/tokenizer.json".strip("/")}
-
-
-def test_what_sentence_transformers_saves_of_it(tmp_path: Path, context: HostContext) -> None:
-    judge = SentenceTransformer(str(write_module(tmp_path / "written")), device="cpu", truncate_dim=5)
-    judge.prompts = {"query": "hello "}
-    judge.save(str(tmp_path / "model"), create_model_card=False)
-    agree(tmp_path / "model", judge.encode(list(TEXTS)), context)
-    source = ingest(str(tmp_path / "model"), context=context)
-    assert (source.dimension, source.pooling.unit, source.prompts) == (5, False, {"query": "hello "})
 
 
 def test_a_text_is_cut_where_the_tokenizer_cuts_it(tmp_path: Path, context: HostContext) -> None:
     folder = write_module(tmp_path / "model")
     cut = {"max_length": 7, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
     write_json(folder / "tokenizer.json", {**tokenizer_document(), "truncation": cut})
-    agree(folder, SentenceTransformer(str(folder), device="cpu").encode(list(TEXTS)), context)
+    agree(folder, answer("static_vectors", "cut at 7", folder, TEXTS), context)
     assert ingest(str(folder), context=context).max_length == 7
 
 
@@ -79,13 +69,11 @@ MODEL2VEC: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("how", MODEL2VEC.values(), ids=MODEL2VEC.keys())
-def test_models_of_model2vec(tmp_path: Path, context: HostContext, how: dict[str, Any]) -> None:
-    model2vec = pytest.importorskip("model2vec")
-    folder = write_model2vec(tmp_path / "model", **how)
-    judge = model2vec.StaticModel.from_pretrained(folder, force_download=False)
-    expected = judge.encode(list(TEXTS)).astype(np.float32)
-    half = judge.embedding_dtype == "float16"
+@pytest.mark.parametrize("how", MODEL2VEC)
+def test_models_of_model2vec(tmp_path: Path, context: HostContext, how: str) -> None:
+    folder = write_model2vec(tmp_path / "model", **MODEL2VEC[how])
+    said = answer("model2vec_vectors", how, folder, TEXTS)
+    expected, half = said.astype(np.float32), said.dtype == np.float16
     source = ingest(str(folder), context=context)
     found = reference_vectors(source, TEXTS, context=context)
     # model2vec gives float16 tables' means as float16.

@@ -16,7 +16,7 @@ from edgepack.passes.int4 import int4
 from edgepack.passes.int8_weights import int8_weights
 from edgepack.records.recipe import Material
 
-WIDE = {"hidden_size": 96, "intermediate_size": 384, "vocab_size": 2000}
+WIDE = {"seed": 3, "hidden_size": 96, "intermediate_size": 384, "vocab_size": 2000}
 
 
 @pytest.mark.parametrize("block", [16, 32, 128])

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sqlite_vec
 from tests.support.golden import ROOT
 from tests.support.pages import blocks
 from tests.support.sample_program import run_program, vectors_of
@@ -19,9 +18,12 @@ from edgepack.files.store import Store, default_root
 pytestmark = pytest.mark.tools("c++", "python")
 
 PAGE = ROOT / "docs/howto/integrations.md"
+
 FRAMEWORKS = ("langchain-core>=1.0", "llama-index-core>=0.14", "chromadb>=1.5")
+
 TEXTS = ["a cat", "the kitten sat", "mat"]
 """Each is nearest to itself, and the second to the query "kitten"."""
+
 CHECKED = """
 import json, sys
 import numpy as np
@@ -30,6 +32,7 @@ texts = ["a cat", "the kitten sat", "mat"]
 def check(got):
     np.testing.assert_allclose(np.array(got, "float32"), expected, atol=1e-6)
 """
+
 USES = {
     "SentenceTransformer": """
 model = Model()
@@ -115,41 +118,6 @@ def run(script: str, expected: list[list[float]], *folders: Path) -> None:
 def test_code_for_sentence_transformers(my_model: Path, expected: list[list[float]]) -> None:
     numpy = Path(np.__file__).parents[1]
     run(code("class Model:") + USES["SentenceTransformer"], expected, my_model, numpy)
-
-
-def python_with_extensions() -> str:
-    """A Python whose SQLite loads extensions; those of pyenv and of macOS are built without."""
-    for python in (sys.executable, "/usr/bin/python3"):
-        asked = [python, "-c", "import sqlite3; sqlite3.Connection.enable_load_extension"]
-        if Path(python).exists() and subprocess.run(asked, capture_output=True, check=False).returncode == 0:
-            return python
-    pytest.skip("no Python here loads extensions of SQLite")
-
-
-def test_sqlite_vec_reads_what_the_pipe_writes(native_sample: Path, my_model: Path, tmp_path: Path) -> None:
-    lines = run_program(native_sample, "--out=jsonl", *TEXTS).stdout
-    writer = [sys.executable, "-c", code("sqlite3.connect(sys.argv[1])"), "notes.db"]
-    subprocess.run(writer, input=lines, cwd=tmp_path, check=True)
-    (tmp_path / "sqlite_vec").symlink_to(Path(sqlite_vec.__file__).parent)
-    query = code("vec_distance_cosine").replace("a sleeping cat", "kitten")
-    done = subprocess.run(
-        [
-            python_with_extensions(),
-            "-c",
-            f"{query}\nprint(*(text for text, _ in nearest), nearest[0][1], sep='|')",
-        ],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{my_model}:{tmp_path}"},
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    *texts, distance = done.stdout.strip().split("|")
-    plain = vectors_of(run_program(native_sample, "kitten", *TEXTS).stdout)
-    cosines = np.array(plain[1:]) @ np.array(plain[0])
-    assert texts == [TEXTS[at] for at in np.argsort(-cosines)]
-    assert float(distance) == pytest.approx(1 - max(cosines), abs=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from tests.support.embed_serve import Running, running
@@ -23,6 +22,7 @@ from edgepack.runner.freeze.sample_bundle import MAX_LENGTH
 pytestmark = pytest.mark.tools("c++", "python")
 
 TEXTS = ("a cat", "the kitten sat", "mat", "a cat sat on the mat", "mat mat", "")
+
 QUERY = "the cats"
 
 
@@ -229,16 +229,6 @@ def test_the_server_ranks_as_the_program_does(rank_server: tuple[Running, Path])
     body = {"query": QUERY, "documents": documents, "top_n": 2, "return_documents": True}
     few = server.ask("/v1/rerank", body).json["results"]
     assert [one["document"] for one in few] == [documents[one["index"]] for one in found[:2]]
-
-
-def test_coheres_client_reads_the_answer(rank_server: tuple[Running, Path]) -> None:
-    cohere = pytest.importorskip("cohere", reason="Cohere's client is not installed")
-    server, bundle = rank_server
-    found = said(bundle, "--rerank", QUERY, *TEXTS)
-    with httpx.Client() as connections:
-        client = cohere.Client(api_key="none", base_url=server.url, httpx_client=connections)
-        answer = client.rerank(model="any", query=QUERY, documents=list(TEXTS), top_n=3)
-    assert [one.index for one in answer.results] == [one["index"] for one in found[:3]]
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
-import numpy as np
-import ollama
 import pytest
-from huggingface_hub import constants
-from huggingface_hub.errors import HfHubHTTPError
 from tests.support.embed_serve import Answer, Running, read_answer, running
-from tests.support.sample_program import command_of, run_program, vectors_of
+from tests.support.sample_program import command_of, run_program
 
 pytestmark = pytest.mark.tools("c++", "python", may=("uname",))  # a client says where it runs
 
-TEXTS = ["a cat", "the kitten sat"]
 PAGE = "https://app.example"
+
 OTHER = "https://other.example"
 
 
@@ -26,30 +21,6 @@ OTHER = "https://other.example"
 def server(sample: Path) -> Iterator[Running]:
     with running(sample, "--max-tokens", "3000", "--cors", PAGE, "--cors", "http://localhost:3000") as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def vectors(sample: Path) -> Any:
-    """float32 [texts, dimension]"""
-    return np.array(vectors_of(run_program(sample, *TEXTS).stdout), dtype=np.float32)
-
-
-def test_the_ollama_client_gets_what_the_program_gives(server: Running, vectors: Any) -> None:
-    with ollama.Client(host=server.url) as client:
-        answer = client.embed(model="any", input=TEXTS)
-        assert np.array(answer.embeddings) == pytest.approx(vectors, abs=1e-6)
-        assert (answer.model, answer.prompt_eval_count) == ("sample", 4 + 5)
-        assert answer.total_duration
-        one = client.embed(model="any", input=TEXTS[0], dimensions=4, truncate=False, keep_alive="5m")
-        assert np.shape(one.embeddings) == (1, 4)
-        assert list(client.embeddings(model="any", prompt=TEXTS[0]).embedding) == pytest.approx(
-            vectors[0], abs=1e-6
-        )
-        (model,) = client.list().models
-        assert (model.model, model.details and model.details.format) == ("sample", "onnx")
-        with pytest.raises(ollama.ResponseError, match="does not support") as refused:
-            client.embed(model="any", input="a", dimensions=3)
-        assert refused.value.status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -82,23 +53,6 @@ def test_errors_have_ollamas_form(server: Running, path: str, body: Any, status:
     answer = server.ask(path, body)
     assert (answer.status, list(answer.json)) == (status, ["error"])
     assert words in answer.json["error"]
-
-
-def test_the_client_of_hugging_face_gets_what_the_program_gives(
-    server: Running, vectors: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Else it asks its home who might be using it.
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
-    client = huggingface_hub.InferenceClient(model=f"{server.url}/embed")
-    assert client.feature_extraction(TEXTS) == pytest.approx(vectors, abs=1e-6)
-    one = client.feature_extraction(
-        "cat", normalize=True, truncate=True, prompt_name="query", truncation_direction="right"
-    )
-    assert one.shape == (1, 8)
-    assert one == pytest.approx(np.array(server.ask("/embed", {"inputs": ["the cat"]}).json), abs=1e-6)
-    with pytest.raises(HfHubHTTPError, match="413"):
-        client.feature_extraction("a", prompt_name="title")
-    huggingface_hub.close_session()
 
 
 @pytest.mark.parametrize(
@@ -183,8 +137,6 @@ def test_a_page_of_another_origin_may_not(server: Running, sample: Path) -> None
         refused = any_page.ask("/embed", {"inputs": "a"}, origin=OTHER)
         assert (refused.status, refused.headers["access-control-allow-origin"]) == (401, "*")
         assert any_page.ask("/embed", {"inputs": "a"}, authorization="Bearer s3cret").status == 200
-        with ollama.Client(host=any_page.url, headers={"Authorization": "Bearer s3cret"}) as client:
-            assert len(client.embed(model="any", input="a").embeddings) == 1
 
 
 @pytest.mark.parametrize(

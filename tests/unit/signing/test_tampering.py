@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from tests.support.native import compile_program, compile_signature_library
 from tests.support.once import made_once
 from tests.support.signed import LIBRARY, key_in, list_files, write_small_bundle
-from tests.unit.signing.test_signatures import judge
 
 from edgepack import library
 from edgepack.bundles.manifest import MANIFEST, SIGNATURE
@@ -289,7 +288,6 @@ def test_as_it_was_signed_it_is_right_for_all(place: Place, capfd: pytest.Captur
     assert (done.returncode, done.stdout) == (0, "check passed: 8 files intact\n"), done.stderr
     assert run_frozen(place) == 0
     assert capfd.readouterr() == ("check passed: 8 files intact\n", "")
-    judge(place.folder, place.made / "key.pub")
 
 
 @pytest.mark.sample(25)
@@ -306,9 +304,6 @@ def test_a_change_is_caught(place: Place, change: str, capfd: pytest.CaptureFixt
     shown = capfd.readouterr()
     assert shown.out == ""
     assert shown.err == done.stderr
-    if change in EVERYWHERE:
-        with pytest.raises((ValueError, OSError, LookupError, Exception)):
-            judge(place.folder, place.made / "key.pub")
 
 
 def test_another_key_is_refused(place: Place) -> None:

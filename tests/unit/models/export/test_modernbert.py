@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.torch import load_file, save_file
-from tests.support.berts import onnx_vectors
-from tests.support.families import expected_vectors, tokens_of, write_family
+from safetensors.numpy import load_file, save_file
+from tests.support.berts import expected_vectors, onnx_vectors
+from tests.support.families import tokens_of, write_family
 from tests.support.installed import export_onnx
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
@@ -30,7 +30,7 @@ def test_settings_are_those_of_transformers(tmp_path: Path, shape: dict[str, Any
     source, model = write_family(tmp_path / "model", KIND, **shape)
     tokens = tokens_of(KIND, lengths=(31, 5, 2, 12))
     vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
-    expected = expected_vectors(model, tokens, source.pooling, types=False)
+    expected = expected_vectors(model, tokens, source.pooling)
     np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
 
 
@@ -43,7 +43,7 @@ def test_the_words_of_older_versions_and_tensors_of_a_masked_model(
     rope = {kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()}
     source, model = write_family(tmp_path / "model", KIND, rope_parameters=rope)
     tokens = tokens_of(KIND)
-    expected = expected_vectors(model, tokens, source.pooling, types=False)
+    expected = expected_vectors(model, tokens, source.pooling)
     assert source.weights is not None
     tensors = load_file(source.weights)
     save_file({f"model.{name}": tensor for name, tensor in tensors.items()}, source.weights)

@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
-from tests.support.checkpoints import change, with_tokenizer, write_head
-from tests.support.families import FAMILIES
+from tests.support.checkpoints import change, says, write_felt, write_head
 from tests.support.tiny import write_json
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
@@ -22,48 +19,26 @@ from edgepack.plugins.context import HostContext
 from edgepack.recipes.model_files import convert_model, quantize_model
 from edgepack.records.target import ModelOptions, Reading
 
-CLASSES = {
-    "albert": "Albert",
-    "bert": "Bert",
-    "camembert": "Camembert",
-    "deberta-v2": "DebertaV2",
-    "distilbert": "DistilBert",
-    "gte": "Gte",
-    "modernbert": "ModernBert",
-    "mpnet": "MPNet",
-    "roberta": "Roberta",
-    "xlm-roberta": "XLMRoberta",
-}
+KINDS = (
+    "albert",
+    "bert",
+    "camembert",
+    "deberta-v2",
+    "distilbert",
+    "gte",
+    "modernbert",
+    "mpnet",
+    "roberta",
+    "xlm-roberta",
+)
+HEAD = "ForSequenceClassification"
 PAIRS = [("hello world", "a small model"), ("a", "hello world models " * 9), ("", "a")]
-
-
-def write_classifier(folder: Path, kind: str, **shape: Any) -> Any:
-    """Random weights, all of them felt, and the torch model."""
-    family = FAMILIES[kind]
-    torch.manual_seed(3)
-    config = getattr(transformers, family.config)(**{**family.small, **shape})
-    config._attn_implementation = "eager"
-    model: Any = getattr(transformers, f"{CLASSES[kind]}ForSequenceClassification")(config).eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            is_norm = "norm" in name.lower() and name.endswith("weight")
-            weight.normal_(mean=family.norm if is_norm else 0.0, std=0.2)
-    model.save_pretrained(folder)
-    with_tokenizer(folder)
-    return model
-
-
-def tokens(encoding: Any, *, types: bool) -> dict[str, Any]:
-    given = {"input_ids": encoding.ids, "attention_mask": encoding.attention_mask}
-    if types:
-        given["token_type_ids"] = encoding.type_ids
-    return {name: torch.tensor([row]) for name, row in given.items()}
 
 
 @pytest.mark.parametrize(
     ("kind", "shape"),
     [
-        *((kind, {"num_labels": 1}) for kind in CLASSES),
+        *((kind, {"num_labels": 1}) for kind in KINDS),
         ("bert", {"num_labels": 3}),
         ("deberta-v2", {"num_labels": 3, "pooler_hidden_act": "tanh"}),
         ("modernbert", {"num_labels": 3, "classifier_pooling": "mean"}),
@@ -73,16 +48,14 @@ def tokens(encoding: Any, *, types: bool) -> dict[str, Any]:
 def test_numbers_are_those_of_transformers(
     tmp_path: Path, context: HostContext, kind: str, shape: dict[str, Any]
 ) -> None:
-    model = write_classifier(tmp_path / "model", kind, **shape)
+    model = write_felt(tmp_path / "model", kind, HEAD, **shape)
     source = ingest(str(tmp_path / "model"), context=context)
     assert source.head is not None
     assert source.head.task == ("rank" if shape["num_labels"] == 1 else "classes")
     weight, bias = head_weights(source.head, source.dimension)
     ours = reference_vectors(source, PAIRS, context=context) @ weight.T + bias
     tokenizer = load_tokenizer(source)
-    with torch.no_grad():
-        given = [tokens(tokenizer.encode(*pair), types=FAMILIES[kind].types) for pair in PAIRS]
-        theirs = np.concatenate([model(**each).logits.numpy() for each in given])
+    theirs = np.stack([says(model, "logits", tokenizer.encode(*pair)) for pair in PAIRS])
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 

@@ -1,15 +1,13 @@
 """BGE-M3: dense, sparse and multi-vector of one run, as FlagEmbedding's code makes them of transformers' vectors."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
-from tests.support.checkpoints import change, with_tokenizer
-from tests.support.families import FAMILIES
+from tests.support.checkpoints import change, says, with_tokenizer
+from tests.support.recorded import Judged, Numbers, Weights, form_of, save_model
 from tests.support.tiny import write_json
+from tests.support.torch_files import write_torch_file
 
 from edgepack.errors import ModelError
 from edgepack.models.find.source import ingest
@@ -22,23 +20,34 @@ pytestmark = pytest.mark.tools("python")
 
 TEXTS = ("hello world hello", "a small model of models", "hello " * 30, "")
 HIDDEN = 32
+Layers = dict[str, dict[str, Numbers]]
 
 
-def write_three(folder: Path, *, sparse: int = 1, inputs: int = HIDDEN) -> tuple[Any, Any, Any]:
-    """The folder of an XLM-R with BGE-M3's two layers; the torch modules."""
-    torch.manual_seed(8)
-    model: Any = transformers.XLMRobertaModel(transformers.XLMRobertaConfig(**FAMILIES["xlm-roberta"].small))
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            weight.normal_(mean=1.0 if "LayerNorm.weight" in name else 0.0, std=0.3)
-    model.eval().save_pretrained(folder)
+def through(layer: dict[str, Numbers], hidden: Numbers) -> Numbers:
+    made: Numbers = hidden @ layer["weight"].T + layer["bias"]
+    return made
+
+
+def normalized(vectors: Numbers) -> Numbers:
+    made: Numbers = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return made
+
+
+def write_three(folder: Path, *, sparse: int = 1, inputs: int = HIDDEN) -> tuple[Judged, Layers]:
+    """The folder of an XLM-R with BGE-M3's two layers; whom to ask about it, and the layers."""
+    model = save_model(folder, form_of("xlm-roberta", {}), Weights(seed=8))
     with_tokenizer(folder, longest=20)
     change(folder / "tokenizer_config.json", eos_token="[SEP]")
-    weights, vectors = torch.nn.Linear(inputs, sparse), torch.nn.Linear(HIDDEN, HIDDEN)
-    with torch.no_grad():
-        weights.bias.fill_(1.5)
-    torch.save(weights.state_dict(), folder / "sparse_linear.pt")
-    torch.save(vectors.state_dict(), folder / "colbert_linear.pt")
+    random = np.random.default_rng(8)
+    layers = {
+        name: {
+            "weight": random.uniform(-0.17, 0.17, (outputs, width)).astype(np.float32),
+            "bias": np.full(outputs, bias, np.float32),
+        }
+        for name, outputs, width, bias in (("sparse", sparse, inputs, 1.5), ("colbert", HIDDEN, HIDDEN, 0.1))
+    }
+    for name, tensors in layers.items():
+        write_torch_file(folder / f"{name}_linear.pt", tensors)
     kinds = ("Transformer", "Pooling", "Normalize")
     modules = [
         {
@@ -54,11 +63,11 @@ def write_three(folder: Path, *, sparse: int = 1, inputs: int = HIDDEN) -> tuple
     write_json(
         folder / "1_Pooling/config.json", {"word_embedding_dimension": HIDDEN, "pooling_mode_cls_token": True}
     )
-    return model, weights, vectors
+    return model, layers
 
 
 def test_all_three_are_those_of_the_original(tmp_path: Path, context: HostContext) -> None:
-    model, weights, vectors = write_three(tmp_path / "model")
+    model, layers = write_three(tmp_path / "model")
     source = ingest(str(tmp_path / "model"), context=context)
     assert source.outputs is not None and source.outputs.sparse is not None
     assert (source.outputs.dense, source.gives) == (True, ("sparse", "tokens"))
@@ -67,21 +76,20 @@ def test_all_three_are_those_of_the_original(tmp_path: Path, context: HostContex
     found = False
     dense = reference_vectors(source, TEXTS, context=context)
     for text, one, row in zip(TEXTS, reference_outputs(source, TEXTS, context=context), dense, strict=True):
-        ids = tokenizer.encode(text).ids
-        with torch.no_grad():
-            hidden = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
-            exact = torch.nn.functional.normalize(vectors(hidden[1:]), dim=-1)
-            weight = torch.relu(weights(hidden))[:, 0].tolist()
-            vector = torch.nn.functional.normalize(hidden[0], dim=-1)
+        encoding = tokenizer.encode(text)
+        hidden = says(model, "hidden", encoding)
+        exact = normalized(through(layers["colbert"], hidden[1:]))
+        weight = np.maximum(through(layers["sparse"], hidden), 0)[:, 0].tolist()
+        vector = normalized(hidden[:1])[0]
         lexical: dict[int, float] = {}
-        for token, each in zip(ids, weight, strict=True):
+        for token, each in zip(encoding.ids, weight, strict=True):
             if token > 3 and each > 0:
                 lexical[token] = max(each, lexical.get(token, 0.0))
         found |= bool(lexical)
         assert one.sparse == pytest.approx(lexical, abs=1e-4)
         assert one.vectors.shape == exact.shape
-        assert np.abs(one.vectors - exact.numpy()).max(initial=0) < 1e-4
-        assert np.abs(row - vector.numpy()).max() < 1e-4
+        assert np.abs(one.vectors - exact).max(initial=0) < 1e-4
+        assert np.abs(row - vector).max() < 1e-4
     assert found
 
 
@@ -112,6 +120,6 @@ def test_a_layer_of_a_wrong_shape_is_named(
 
 def test_a_layer_that_is_none_is_named(tmp_path: Path, context: HostContext) -> None:
     write_three(tmp_path / "model")
-    torch.save({"other": torch.zeros(3)}, tmp_path / "model/sparse_linear.pt")
+    write_torch_file(tmp_path / "model/sparse_linear.pt", {"other": np.zeros(3, np.float32)})
     with pytest.raises(ModelError, match=r"sparse_linear\.pt has no tensor weight"):
         ingest(str(tmp_path / "model"), context=context)

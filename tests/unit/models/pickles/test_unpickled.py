@@ -3,26 +3,24 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pytest
-import torch
-from sklearn.linear_model import LogisticRegression
 from tests.support.bombs import BOMBS, HEADS, TENSOR, archive, dictionary, text, twice
 from tests.support.checkpoints import write_encoder
+from tests.support.recorded import RECORD
 from tests.support.tiny import write_json
+from tests.support.torch_files import write_torch_file
 
 from edgepack.errors import ModelError
-from edgepack.models.heads.setfit import linear_layer
 from edgepack.models.pickles import unpickled
 from edgepack.models.pickles.unpickled import Made, read_pickle
 from edgepack.models.read.pickled import NAMES
 from edgepack.models.read.safetensors import open_tensors
 
 pytestmark = pytest.mark.tools("python", "prlimit")
+
 BIN, HEAD = "pytorch_model.bin", "model_head.pkl"
 
 APART = """
@@ -74,9 +72,7 @@ def test_a_head_that_takes_all_time_or_memory_is_damage(tmp_path: Path, name: st
 
 
 def test_no_pickle_changes_how_the_next_is_read(tmp_path: Path) -> None:
-    rows = np.random.default_rng(1).normal(size=(20, 4))
-    sound = tmp_path / "sound.pkl"
-    joblib.dump(LogisticRegression().fit(rows, np.arange(20) % 2), sound)
+    sound = RECORD / HEAD
     files = [sound]
     for at, name in enumerate(("a class's attribute", "a function's attribute", "a state in two")):
         files += [tmp_path / f"{at}.pkl", sound]
@@ -147,7 +143,7 @@ def test_what_the_rules_would_miss_ends_at_limits(
     )
     monkeypatch.setattr(unpickled, "START", start)
     monkeypatch.setattr(unpickled, "SECONDS", seconds)
-    torch.save({"a": torch.ones(2)}, tmp_path / BIN)
+    write_torch_file(tmp_path / BIN, {"a": np.ones(2, np.float32)})
     with pytest.raises(ModelError, match="takes more memory or time than any model's"):
         open_tensors(tmp_path / BIN)
 
@@ -176,51 +172,8 @@ def test_what_comes_back_is_checked_again(
     assert caught.value.hint
 
 
-@pytest.mark.slow
-def test_what_is_shared_counts_each_time(tmp_path: Path) -> None:
-    """Weights that are tied are one tensor under two names; of dictionaries of names that are shared there may be many."""
-    table = torch.arange(6.0).reshape(2, 3)
-    torch.save({"a": table, "b": table, "state": {1: {"step": 2.5}, 0: None}}, tmp_path / BIN)
-    found = open_tensors(tmp_path / BIN)
-    np.testing.assert_array_equal(found.read("a", (2, 3)), found.read("b", (2, 3)))
-    inner = b"(" + b"h\x01" * 900 + b"t"
-    file = tmp_path / "shared.bin"
-    for times, many in ((900, False), (1300, True)):
-        shared = b"]q\x01" + inner + b"q\x02(" + b"h\x02" * times + b"t"
-        file.write_bytes(b"\x80\x02" + shared + b"\x87.")
-        if many:
-            with pytest.raises(ModelError, match="more, or deeper in one another"):
-                read_pickle(file, NAMES)
-        else:
-            assert len(read_pickle(file, NAMES).document[2]) == times
-
-
 def test_what_a_model_s_pickle_names_is_data(tmp_path: Path) -> None:
     (tmp_path / BIN).write_bytes(archive(b"\x80\x02}" + text("w") + TENSOR + b"s."))
     made = read_pickle(tmp_path / BIN, NAMES, archive=True)
     assert isinstance(made.document["w"], Made)
     assert list(made.members) == ["0"]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: {f"layer.{at}.weight": torch.zeros(2) for at in range(2000)},
-        lambda: {"state_dict": torch.nn.Linear(2, 2).state_dict(), "epoch": 1, "loss": [0.5, float("nan")]},
-        lambda: torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LSTM(2, 2)).state_dict(),
-    ],
-    ids=["many", "training", "state"],
-)
-def test_real_checkpoints_are_within_the_limits(tmp_path: Path, make: Callable[[], object]) -> None:
-    torch.save(make(), tmp_path / BIN)
-    assert open_tensors(tmp_path / BIN).tensors
-
-
-def test_a_head_of_a_thousand_labels_is_within_the_limits(tmp_path: Path) -> None:
-    made = LogisticRegression(class_weight={0: 1.0, 1: 2.0, "other": 1.0, 2.0: 1.0})
-    made.coef_ = np.random.default_rng(0).normal(size=(1000, 512))
-    made.intercept_, made.classes_ = np.zeros(1000), np.array([f"label {at}" for at in range(1000)], object)
-    joblib.dump(made, tmp_path / HEAD)
-    layer = linear_layer(tmp_path / HEAD)
-    np.testing.assert_array_equal(layer.weight, made.coef_)
-    assert layer.classes == tuple(made.classes_)

@@ -5,7 +5,6 @@ from array import array
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from edgepack.runner.frozen.base.bundle import Bundle
@@ -20,18 +19,6 @@ def bundle_with(copy: Path, matryoshka: dict[str, Any] | None) -> Bundle:
     manifest["model"]["matryoshka"] = matryoshka
     (copy / "manifest.json").write_text(json.dumps(manifest))
     return Bundle(str(copy))
-
-
-@pytest.mark.sample(1)
-def test_after_a_layer_normalisation_it_is_what_torch_makes(copy: Path) -> None:
-    import torch
-
-    numbers = np.random.default_rng(1).normal(size=8).astype(np.float32)
-    whole = torch.tensor(numbers)
-    centred = torch.nn.functional.layer_norm(whole, (8,))[:4]
-    expected = torch.nn.functional.normalize(centred, dim=0).numpy()
-    shorten = MatryoshkaTruncation(bundle_with(copy, {"dimensions": [4], "layer_norm": True}), 4)
-    assert np.array(shorten(array("f", numbers.tobytes()))) == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_model_that_was_not_trained_for_it_says_why(copy: Path) -> None:

@@ -1,43 +1,27 @@
 """The native tokenizer on Unigram models with SentencePiece's map of characters, as XLM-RoBERTa and multilingual E5 have them."""
 
-import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 from tests.support.parity import pair_of
+from tests.support.sentencepieces import charsmap, pieces
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
 pytestmark = pytest.mark.tools("c++")
 
-TEXTS = Path(__file__).parents[4] / "src/edgepack/verifier/data/texts.txt"
 MARK = "▁"
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 
 
 @pytest.fixture(scope="module")
-def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def document() -> dict[str, Any]:
     """A tokenizer.json of 2000 tokens, with the map ``nmt_nfkc``, in XLM-RoBERTa's layout."""
-    prefix = tmp_path_factory.mktemp("spm") / "model"
-    sentencepiece.SentencePieceTrainer.train(
-        input=str(TEXTS),
-        model_prefix=str(prefix),
-        vocab_size=2000,
-        hard_vocab_limit=False,
-        normalization_rule_name="nmt_nfkc",
-        minloglevel=2,
-    )
-    model: Any = vars(sentencepiece_model_pb2)["ModelProto"]()
-    model.ParseFromString(prefix.with_suffix(".model").read_bytes())
-    charsmap = base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()
-    pieces = [[piece.piece, piece.score] for piece in model.pieces[3:]]
-    vocabulary = [*([token, 0.0] for token in SPECIAL), *pieces, ["<mask>", 0.0]]
+    vocabulary = [*([token, 0.0] for token in SPECIAL), *pieces(), ["<mask>", 0.0]]
     added = [*enumerate(SPECIAL), (len(vocabulary) - 1, "<mask>")]
     metaspace = {"type": "Metaspace", "replacement": MARK, "prepend_scheme": "always", "split": True}
     return {
@@ -54,7 +38,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             }
             for number, token in added
         ],
-        "normalizer": {"type": "Precompiled", "precompiled_charsmap": charsmap},
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": charsmap()},
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
         "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0],
                            "trim_offsets": True, "add_prefix_space": False},

@@ -37,7 +37,7 @@ IN_SDIST = (
         "pyproject.toml",
         "setup.py",
     ),
-    *("tests/conftest.py", "tests/e2e/test_newcomer.py", "tests/golden/api.txt", "docs/install.md"),
+    *("tests/conftest.py", "tests/e2e/judge_newcomer.py", "tests/golden/api.txt", "docs/install.md"),
     *("targets/linux-x86-min.toml", "plugins/edgepack_linux/__init__.py", "benchmarks/runner.py"),
 )
 

@@ -21,8 +21,9 @@ from sentence_transformers.sentence_transformer.modules import (
     Pooling,
     WeightedLayerPooling,
 )
-from tests.support.checkpoints import WIDTH, change, save, with_tokenizer, write_encoder, write_head
+from tests.support.checkpoints import WIDTH, change, with_tokenizer, write_encoder, write_head
 from tests.support.families import FAMILIES, write_family
+from tests.support.judges import save_modules
 from tests.support.small_models import write_small_model
 from tests.support.tiny import MODULES, write_json
 
@@ -96,7 +97,7 @@ def in_the_old_form(folder: Path) -> None:
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("mode", MODES)
 def test_every_pooling(tmp_path: Path, context: HostContext, mode: Any, normalize: bool) -> None:
-    folder = save(tmp_path / "model", Pooling(WIDTH, mode), *[Normalize()] * normalize)
+    folder = save_modules(tmp_path / "model", Pooling(WIDTH, mode), *[Normalize()] * normalize)
     agree(folder, context)
     before = judged(folder)
     in_the_old_form(folder)
@@ -108,13 +109,13 @@ def test_every_pooling(tmp_path: Path, context: HostContext, mode: Any, normaliz
 @pytest.mark.parametrize("activation", [torch.nn.Tanh(), None], ids=str)
 def test_a_dense_module(tmp_path: Path, context: HostContext, activation: Any, bias: bool) -> None:
     layer = dense(WIDTH, 12, activation_function=activation, bias=bias)
-    agree(save(tmp_path / "model", Pooling(WIDTH, "cls"), layer), context)
+    agree(save_modules(tmp_path / "model", Pooling(WIDTH, "cls"), layer), context)
 
 
 def weighed(folder: Path, first: int, *, given: bool, **config: Any) -> Path:
     """Layers from ``first`` on with weights that were learnt, of a model that gives them or not."""
     weights = torch.nn.Parameter(torch.linspace(0.5, 2.0, 3 - first))
-    save(folder, WeightedLayerPooling(WIDTH, 2, first, weights), Pooling(WIDTH, "mean"))
+    save_modules(folder, WeightedLayerPooling(WIDTH, 2, first, weights), Pooling(WIDTH, "mean"))
     change(folder / "config.json", output_hidden_states=given, **config)
     return folder
 
@@ -124,7 +125,7 @@ def weighed(folder: Path, first: int, *, given: bool, **config: Any) -> Path:
 def test_weighed_layers(tmp_path: Path, context: HostContext, first: int, given: bool) -> None:
     folder = weighed(tmp_path / "model", first, given=given)
     agree(folder, context)
-    plain = save(tmp_path / "plain", Pooling(WIDTH, "mean"))
+    plain = save_modules(tmp_path / "plain", Pooling(WIDTH, "mean"))
     assert np.allclose(judged(folder), judged(plain), atol=1e-5) == (not given or first == 2)
 
 
@@ -176,13 +177,13 @@ def test_modules_in_any_order(tmp_path: Path, context: HostContext, behind: list
     for module in behind:
         for weight in module.parameters():
             torch.nn.init.normal_(weight, mean=0.2, std=0.5)
-    agree(save(tmp_path / "model", Pooling(WIDTH), *behind), context)
+    agree(save_modules(tmp_path / "model", Pooling(WIDTH), *behind), context)
 
 
 @pytest.mark.parametrize("behind", [[Normalize()], [dense(4 * WIDTH, 12)]], ids=["normalized", "dense"])
 def test_several_poolings_side_by_side(tmp_path: Path, context: HostContext, behind: list[Any]) -> None:
     modes = ("weightedmean", "mean", "max", "mean_sqrt_len_tokens")
-    folder = save(tmp_path / "model", Pooling(WIDTH, modes), *behind)
+    folder = save_modules(tmp_path / "model", Pooling(WIDTH, modes), *behind)
     agree(folder, context)
     assert ingest(str(folder), context=context).pooling.modes == (
         "weighted-mean",
@@ -201,7 +202,7 @@ def test_several_dense_modules(tmp_path: Path, context: HostContext) -> None:
     """As EmbeddingGemma's; a Dropout does nothing to a trained model."""
     wider = dense(WIDTH, 80, activation_function=None, bias=False)
     back = dense(80, WIDTH, activation_function=None, bias=False)
-    folder = save(tmp_path / "model", Pooling(WIDTH), Dropout(0.5), wider, back, Normalize())
+    folder = save_modules(tmp_path / "model", Pooling(WIDTH), Dropout(0.5), wider, back, Normalize())
     agree(folder, context)
     source = ingest(str(folder), context=context)
     linear = [each for each in source.pooling.dense if isinstance(each, model.Dense)]
@@ -210,7 +211,7 @@ def test_several_dense_modules(tmp_path: Path, context: HostContext) -> None:
 
 
 def test_dense_modules_of_another_model(tmp_path: Path, context: HostContext) -> None:
-    folder = save(tmp_path / "model", Pooling(WIDTH), dense(WIDTH, 12), Normalize())
+    folder = save_modules(tmp_path / "model", Pooling(WIDTH), dense(WIDTH, 12), Normalize())
     change(folder / "2_Dense" / "config.json", in_features=16)
     with pytest.raises(
         ModelError, match=r"2_Dense/config\.json takes vectors of 16 numbers, the model makes 32"
@@ -222,7 +223,7 @@ def test_dense_modules_of_another_model(tmp_path: Path, context: HostContext) ->
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("cut", [5, WIDTH, 100])
 def test_a_vector_that_is_cut(tmp_path: Path, context: HostContext, normalize: bool, cut: int) -> None:
-    folder = save(tmp_path / "model", Pooling(WIDTH), *[Normalize()] * normalize, truncate_dim=cut)
+    folder = save_modules(tmp_path / "model", Pooling(WIDTH), *[Normalize()] * normalize, truncate_dim=cut)
     agree(folder, context)
     source = ingest(str(folder), context=context)
     assert source.dimension == min(cut, WIDTH) == judged(folder).shape[1]
@@ -264,7 +265,7 @@ def test_other_tokenizers(tmp_path: Path, context: HostContext, kind: str) -> No
 def test_where_long_texts_are_cut(
     tmp_path: Path, context: HostContext, file: str, longest: int | None
 ) -> None:
-    folder = save(tmp_path / "model", Pooling(WIDTH), Normalize())
+    folder = save_modules(tmp_path / "model", Pooling(WIDTH), Normalize())
     (folder / "sentence_bert_config.json").unlink()
     if longest:
         write_json(folder / file, {"max_seq_length": longest, "do_lower_case": False})
@@ -276,7 +277,7 @@ def test_where_long_texts_are_cut(
 
 
 def test_texts_in_small_letters(tmp_path: Path, context: HostContext) -> None:
-    folder = save(tmp_path / "model", Pooling(WIDTH), Normalize())
+    folder = save_modules(tmp_path / "model", Pooling(WIDTH), Normalize())
     document = json.loads((folder / "tokenizer.json").read_text())
     document["normalizer"]["lowercase"] = False
     write_json(folder / "tokenizer.json", document)
@@ -292,7 +293,7 @@ PROMPTS = {"query": "small hello: ", "passage": "model: "}
 
 
 def test_prompts(tmp_path: Path, context: HostContext) -> None:
-    folder = save(tmp_path / "model", Pooling(WIDTH), Normalize(), prompts=PROMPTS)
+    folder = save_modules(tmp_path / "model", Pooling(WIDTH), Normalize(), prompts=PROMPTS)
     agree(folder, context)
     source = ingest(str(folder), context=context)
     assert (source.prompts, source.default_prompt, source.warnings) == (PROMPTS, None, ())
@@ -302,7 +303,7 @@ def test_prompts(tmp_path: Path, context: HostContext) -> None:
 
 
 def test_a_default_prompt_is_the_one_difference_and_is_said(tmp_path: Path, context: HostContext) -> None:
-    folder = save(
+    folder = save_modules(
         tmp_path / "model", Pooling(WIDTH), Normalize(), prompts=PROMPTS, default_prompt_name="query"
     )
     plain, prompted = (
@@ -342,7 +343,7 @@ def test_modules_that_are_refused(
     tmp_path: Path, context: HostContext, modules: list[Any], words: str
 ) -> None:
     with pytest.raises(UnsupportedModelError, match=words):
-        ingest(str(save(tmp_path / "model", *modules)), context=context)
+        ingest(str(save_modules(tmp_path / "model", *modules)), context=context)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +368,7 @@ def test_modules_that_are_refused(
 def test_settings_that_are_refused(
     tmp_path: Path, context: HostContext, file: str, fields: dict[str, Any], words: str
 ) -> None:
-    folder = save(tmp_path / "model", Pooling(WIDTH), Normalize())
+    folder = save_modules(tmp_path / "model", Pooling(WIDTH), Normalize())
     ingest(str(folder), context=context)
     change(folder / file, **fields)
     with pytest.raises(UnsupportedModelError, match=words):
@@ -377,8 +378,8 @@ def test_settings_that_are_refused(
 def test_prompts_that_are_not_pooled_are_refused(tmp_path: Path, context: HostContext) -> None:
     pooling = Pooling(WIDTH, include_prompt=False)
     with pytest.raises(UnsupportedModelError, match="include_prompt"):
-        ingest(str(save(tmp_path / "model", pooling, prompts=PROMPTS)), context=context)
-    agree(save(tmp_path / "plain", Pooling(WIDTH, include_prompt=False)), context)
+        ingest(str(save_modules(tmp_path / "model", pooling, prompts=PROMPTS)), context=context)
+    agree(save_modules(tmp_path / "plain", Pooling(WIDTH, include_prompt=False)), context)
 
 
 def test_what_its_sparse_encoders_save_is_read(tmp_path: Path, context: HostContext) -> None:

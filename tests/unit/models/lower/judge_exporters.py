@@ -10,8 +10,9 @@ import pytest
 import transformers
 from tests.support.berts import Tokens, onnx_vectors, source_of
 from tests.support.exporters import export_as_today
-from tests.support.families import FAMILIES, expected_vectors, tokens_of, write_family
+from tests.support.families import FAMILIES, tokens_of, write_family
 from tests.support.installed import export_onnx
+from tests.support.judges import torch_model, torch_vectors
 from tests.support.newest import judged, with_newest
 
 from edgepack.models.fuse.fusion import fuse, fused_operators
@@ -48,12 +49,13 @@ def is_fused_alike(ours: onnx.ModelProto, theirs: onnx.ModelProto) -> bool:
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["modernbert", "llama", "mpnet"])
 def test_the_older_exporter(tmp_path: Path, kind: str) -> None:
-    own, eager = write_family(tmp_path / "model", kind)
+    own, kept = write_family(tmp_path / "model", kind)
+    eager = torch_model(kept)
     model = getattr(transformers, FAMILIES[kind].model).from_pretrained(tmp_path / "model").eval()
     export_as_today(model, tmp_path / "model" / "theirs.onnx", "script")
     theirs = export_onnx(source_of(tmp_path / "model", onnx="theirs.onnx"), tmp_path / "theirs.onnx")
     fused, tokens = fused_of(theirs), without_types(kind)
-    expected = expected_vectors(eager, tokens, Pooling(), types=False)
+    expected = torch_vectors(eager, tokens, Pooling())
     np.testing.assert_allclose(onnx_vectors(fused.SerializeToString(), tokens), expected, atol=2e-6)
     assert is_fused_alike(fused_of(export_onnx(own, tmp_path / "own.onnx")), fused)
     assert "Softmax" not in {node.op_type for node in fused.graph.node}

@@ -15,7 +15,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
-from tests.support.checkpoints import save
+from tests.support.judges import save_modules
 from tests.support.tiny import write_json
 from tests.support.unpickling import read_in_this_process
 
@@ -77,7 +77,7 @@ def test_probabilities_are_those_of_scikit_learn(kind: str, writer: str, tmp_pat
         assert linear_layer(tmp_path / PICKLE).classes == tuple(classes.tolist())
 
 
-class SetFitHead(torch.nn.Module):
+class SetFitHead(torch.nn.Module):  # type: ignore[misc]  # of which mypy is told nothing
     """What setfit 1.2 saves: the package itself is not installed."""
 
     def __init__(
@@ -149,7 +149,7 @@ def write_setfit(folder: Path, head: Any, **config: Any) -> Path:
     """As SetFit saves it: sentence-transformers' folder, the pickle and its own settings."""
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    save(folder, Pooling(WIDTH, "mean"))
+    save_modules(folder, Pooling(WIDTH, "mean"))
     joblib.dump(head, folder / PICKLE)
     if config:
         write_json(folder / CONFIG, config)

@@ -9,8 +9,9 @@ import pytest
 import torch
 import transformers
 from tests.support.berts import onnx_vectors, source_of
-from tests.support.families import expected_vectors, tokens_of, write_family
+from tests.support.families import tokens_of, write_family
 from tests.support.installed import export_onnx
+from tests.support.judges import torch_model, torch_vectors
 from tests.support.quick import quick
 from tests.support.tiny import tokenizer_document, write_json
 
@@ -50,13 +51,14 @@ def test_other_architectures_are_exported_by_torch(tmp_path: Path, kind: str) ->
     source, model = write_other(tmp_path / "model", kind)
     tokens = tokens_of("distilbert")
     vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
-    expected = expected_vectors(model, tokens, Pooling(), types=False)
+    expected = torch_vectors(model, tokens, Pooling())
     np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("mode", ["weighted-mean", "last"])
 def test_pooling_by_place(tmp_path: Path, mode: Any) -> None:
-    source, model = write_family(tmp_path / "model", "bert", pooling=Pooling(mode=mode))
+    source, judged = write_family(tmp_path / "model", "bert", pooling=Pooling(mode=mode))
+    model = torch_model(judged)
     tokens = tokens_of("bert")
     vectors = onnx_vectors(export_onnx(source, tmp_path / "model.onnx"), tokens)
     with torch.no_grad():
@@ -101,18 +103,19 @@ def test_an_architecture_that_transformers_does_not_know_runs_no_code_of_its_own
 @pytest.mark.parametrize("kind", quick(["bert", "mpnet", "nomic_bert", "xlm-roberta"], "bert"))
 @pytest.mark.parametrize("dynamo", [False, True], ids=["old", "dynamo"])
 def test_files_of_both_exporters_of_torch_are_taken(tmp_path: Path, kind: str, dynamo: bool) -> None:
-    source, model = write_family(tmp_path / "model", kind)
+    source, judged = write_family(tmp_path / "model", kind)
+    model = torch_model(judged)
     file = source.directory / "theirs.onnx"
     export_as_they_do(model, file, dynamo=dynamo)
     tokens = tokens_of(kind)
     exported = export_onnx(source_of(source.directory, onnx=file.name), tmp_path / "model.onnx")
-    expected = expected_vectors(model, tokens, Pooling(), types=False)
+    expected = torch_vectors(model, tokens, Pooling())
     np.testing.assert_allclose(onnx_vectors(exported, tokens), expected, atol=1e-5, rtol=0)
     assert str(tmp_path).encode() not in exported.read_bytes()
 
 
 def export_as_they_do(model: Any, file: Path, *, dynamo: bool) -> None:
-    class Encoder(torch.nn.Module):
+    class Encoder(torch.nn.Module):  # type: ignore[misc]  # of which mypy is told nothing
         def __init__(self) -> None:
             super().__init__()
             self.inner = model

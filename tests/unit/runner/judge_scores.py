@@ -1,0 +1,37 @@
+"""Cohere's client, of a reranker's server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.support.embed_serve import Running, running
+from tests.unit.runner.test_scores import QUERY, TEXTS, bundle_of, said
+
+pytestmark = pytest.mark.tools("c++", "python")
+
+
+@pytest.fixture(scope="module", params=["frozen", "native"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def ranker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kind: str) -> Path:
+    return bundle_of(request, tmp_path_factory, kind, "rank")
+
+
+@pytest.fixture(scope="module")
+def rank_server(ranker: Path) -> Iterator[tuple[Running, Path]]:
+    with running(ranker) as server:
+        yield server, ranker
+
+
+def test_coheres_client_reads_the_answer(rank_server: tuple[Running, Path]) -> None:
+    cohere = pytest.importorskip("cohere", reason="Cohere's client is not installed")
+    server, bundle = rank_server
+    found = said(bundle, "--rerank", QUERY, *TEXTS)
+    with httpx.Client() as connections:
+        client = cohere.Client(api_key="none", base_url=server.url, httpx_client=connections)
+        answer = client.rerank(model="any", query=QUERY, documents=list(TEXTS), top_n=3)
+    assert [one.index for one in answer.results] == [one["index"] for one in found[:3]]
