@@ -1,6 +1,7 @@
 """Added tokens: found in the text before anything else is done to it, or after it was normalized."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, models
@@ -59,7 +60,8 @@ def word_sections(document: Mapping[str, Any]) -> dict[str, bytes]:
     return {"words": two_stage(word_points(), width=1)}
 
 
-def word_points() -> bytearray:
+@cache
+def word_points() -> bytes:
     """For each code point whether the library takes it for a letter of a word, found by asking it."""
     asked = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
     asked.add_tokens([AddedToken(ASKED, single_word=True, normalized=False)])
@@ -76,4 +78,4 @@ def word_points() -> bytearray:
         }
         for index, point in enumerate(chunk):
             kinds[point] = 3 * index + 1 not in alone
-    return kinds
+    return bytes(kinds)

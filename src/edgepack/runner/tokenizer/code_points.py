@@ -4,12 +4,13 @@ Rules about characters depend on the Unicode version of the library that trained
 written down here: each is read off the library's own answers.
 """
 
+import json
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from tokenizers import normalizers
+from tokenizers import Tokenizer, normalizers
 from tokenizers.normalizers import Normalizer
 
 LIMIT = 0x110000
@@ -22,8 +23,26 @@ HIGH, LOW = "\U0001d165", "\u1b44"
 Normalize = Callable[[str], str]
 
 
-def code_points() -> list[int]:
-    return [point for point in range(LIMIT) if point not in SURROGATES]
+@cache
+def code_points() -> tuple[int, ...]:
+    return tuple(point for point in range(LIMIT) if point not in SURROGATES)
+
+
+def bare_tokenizer(**components: Any) -> Tokenizer:
+    """A tokenizer of one unknown word with components of a tokenizer.json, to ask them one by one."""
+    model = {
+        "type": "WordPiece",
+        "vocab": {"[UNK]": 0},
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+    }
+    document = {
+        "version": "1.0",
+        "added_tokens": [],
+        "model": {**model, "max_input_chars_per_word": 100},
+        **components,
+    }
+    return Tokenizer.from_str(json.dumps(document))
 
 
 def answers(normalize: Normalize, texts: Sequence[str]) -> list[str]:
@@ -97,6 +116,7 @@ def normal_forms(normalizer: Normalizer) -> dict[int, str]:
     return {point: text for point, text in zip(points, made, strict=True) if text != chr(point)}
 
 
+@cache
 def compositions() -> list[tuple[int, int, int]]:
     """Two code points and the one that NFC makes of them, sorted; without Hangul, which is counted out."""
     composed, decomposed = normalizers.NFC().normalize_str, normalizers.NFD().normalize_str

@@ -6,12 +6,12 @@ A component that the native tokenizer does not have is refused by name; nothing 
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 from tokenizers import Tokenizer
-from tokenizers.normalizers import Normalizer
 
 from edgepack.context import BuildContext
 from edgepack.models.read.panics import panics_reported
@@ -20,7 +20,7 @@ from edgepack.runner.tokenizer.added_tokens import added_sections
 from edgepack.runner.tokenizer.byte_level_bpe import byte_level_sections
 from edgepack.runner.tokenizer.character_bpe import character_sections
 from edgepack.runner.tokenizer.code_point_tables import normalizer_sections, two_stage
-from edgepack.runner.tokenizer.code_points import compositions, piece_kinds
+from edgepack.runner.tokenizer.code_points import bare_tokenizer, compositions, piece_kinds
 from edgepack.runner.tokenizer.sections import pack_sections, u32
 from edgepack.runner.tokenizer.template import pair_template_of, template_of
 from edgepack.runner.tokenizer.trie import build_trie
@@ -51,12 +51,12 @@ def compile_tokenizer(text: str, *, pairs: bool = False) -> bytes:
     elif kind == "BPE":
         make = character_sections if document["model"].get("byte_fallback") else byte_level_sections
         sections = make(document, pad_id_of(tokenizer))
-        sections |= normalizer_tables(document.get("normalizer"), tokenizer)
+        sections |= normalizer_tables(document.get("normalizer"))
     elif kind == "Unigram":
         steps = document.get("pre_tokenizer")
         splits = steps_of(steps, "pretokenizers") if steps else []
         sections = unigram_sections(document, splits, pad_id_of(tokenizer))
-        sections |= normalizer_tables(document.get("normalizer"), tokenizer)
+        sections |= normalizer_tables(document.get("normalizer"))
     else:
         raise unsupported("model", kind)
     sections |= added_sections(document, tokenizer)
@@ -78,18 +78,18 @@ def _wordpiece(document: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, b
     if unknown is None:
         raise unsupported("vocabulary without", model["unk_token"])
     prefix = model["continuing_subword_prefix"].encode()
-    pieces = piece_tables(document.get("pre_tokenizer"), tokenizer)
+    pieces = piece_tables(document.get("pre_tokenizer"))
     settings = u32([unknown, model["max_input_chars_per_word"], pad_id_of(tokenizer)])
     return {
         "model": b"wordpiec" + settings,
         "prefix": prefix,
         "vocab": build_trie({token.encode(): number for token, number in model["vocab"].items() if token}),
-        **normalizer_tables(document.get("normalizer"), tokenizer),
+        **normalizer_tables(document.get("normalizer")),
         **pieces,
     }
 
 
-def normalizer_tables(normalizer: Mapping[str, Any] | None, tokenizer: Tokenizer) -> dict[str, bytes]:
+def normalizer_tables(normalizer: Mapping[str, Any] | None) -> dict[str, bytes]:
     """The normalizer's steps and their tables; none when there is none. Raises ``UnsupportedModelError``."""
     if normalizer is None:
         return {}
@@ -114,7 +114,7 @@ def normalizer_tables(normalizer: Mapping[str, Any] | None, tokenizer: Tokenizer
     if codes.count(BY_CODE_POINT_STEP) > 1:
         raise unsupported("normalizers around others:", by_code_point[-1]["type"])
     if by_code_point:
-        sections |= normalizer_sections(_normalizer_of(by_code_point, tokenizer))
+        sections |= _normalizer_sections(json.dumps(by_code_point))
     return {"steps": u32(codes), **sections}
 
 
@@ -134,23 +134,29 @@ def _other_step(step: Mapping[str, Any]) -> tuple[int, dict[str, bytes]]:
     raise unsupported("normalizer", step["type"] + (f" {pattern}" if pattern else ""))
 
 
-def _normalizer_of(steps: list[Mapping[str, Any]], tokenizer: Tokenizer) -> Normalizer:
-    """The library's own normalizer of some of a tokenizer's steps."""
-    document = json.loads(tokenizer.to_str())
-    document["normalizer"] = {"type": "Sequence", "normalizers": steps}
-    made: Normalizer | None = Tokenizer.from_str(json.dumps(document)).normalizer
+@lru_cache(maxsize=8)
+def _normalizer_sections(steps: str) -> dict[str, bytes]:
+    """Of the library's own normalizer, which is asked about every code point: once in a process."""
+    made = bare_tokenizer(normalizer={"type": "Sequence", "normalizers": json.loads(steps)}).normalizer
     assert made is not None
-    return made
+    return normalizer_sections(made)
 
 
-def piece_tables(pre_tokenizer: Mapping[str, Any] | None, tokenizer: Tokenizer) -> dict[str, bytes]:
+def piece_tables(pre_tokenizer: Mapping[str, Any] | None) -> dict[str, bytes]:
     """What the pre-tokenizer does to each code point: section ``pieces``. Raises ``UnsupportedModelError``."""
     if pre_tokenizer is None:
         raise unsupported("way without a", "pre_tokenizer")
     for step in steps_of(pre_tokenizer, "pretokenizers"):
         if step["type"] not in ("BertPreTokenizer", "WhitespaceSplit"):
             raise unsupported("pre_tokenizer", step["type"])
-    return {"pieces": two_stage(piece_kinds(tokenizer.pre_tokenizer), width=1)}
+    return {"pieces": _pieces(json.dumps(pre_tokenizer))}
+
+
+@lru_cache(maxsize=8)
+def _pieces(pre_tokenizer: str) -> bytes:
+    """Of the library's own pre-tokenizer, as above."""
+    made = bare_tokenizer(pre_tokenizer=json.loads(pre_tokenizer)).pre_tokenizer
+    return two_stage(piece_kinds(made), width=1)
 
 
 def steps_of(component: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

@@ -5,13 +5,10 @@ character of a longer one: the number of letters says where the library sees clu
 """
 
 import base64
-import json
 import struct
 from functools import cache
 
-from tokenizers import Tokenizer
-
-from edgepack.runner.tokenizer.code_points import CHUNK, LIMIT, Normalize, code_points
+from edgepack.runner.tokenizer.code_points import CHUNK, LIMIT, Normalize, bare_tokenizer, code_points
 
 (
     CR,
@@ -51,14 +48,10 @@ def counting_map() -> bytes:
 
 @cache
 def counter() -> Normalize:
-    document = {
-        "version": "1.0",
-        "added_tokens": [],
-        "normalizer": {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(counting_map()).decode()},
-        "model": {"type": "WordPiece", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]",
-                  "continuing_subword_prefix": "##", "max_input_chars_per_word": 100},
-    }  # fmt: skip
-    normalizer = Tokenizer.from_str(json.dumps(document)).normalizer
+    charsmap = base64.b64encode(counting_map()).decode()
+    normalizer = bare_tokenizer(
+        normalizer={"type": "Precompiled", "precompiled_charsmap": charsmap}
+    ).normalizer
     assert normalizer is not None
     normalize: Normalize = normalizer.normalize_str
     return normalize

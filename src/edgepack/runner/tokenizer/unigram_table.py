@@ -31,6 +31,6 @@ def unigram_table(text: str) -> bytes:
             "added": json.dumps(added_rows(document, tokenizer), ensure_ascii=False).encode(),
             "template": template_of(document.get("post_processor"), tokenizer),
             **word_sections(document),
-            **normalizer_tables(document.get("normalizer"), tokenizer),
+            **normalizer_tables(document.get("normalizer")),
         }
     )

@@ -35,7 +35,7 @@ def wordpiece_table(text: str) -> bytes:
     unknown = model["vocab"].get(model["unk_token"])
     if unknown is None:
         raise unsupported("vocabulary without", model["unk_token"])
-    sections = normalizer_tables(document.get("normalizer"), tokenizer)
+    sections = normalizer_tables(document.get("normalizer"))
     if sections.pop("steps", u32([BY_CODE_POINT_STEP])) != u32([BY_CODE_POINT_STEP]):
         raise unsupported("normalizer", "other than by code point")
     prefix = model["continuing_subword_prefix"]
@@ -49,7 +49,7 @@ def wordpiece_table(text: str) -> bytes:
             "template": template_of(document.get("post_processor"), tokenizer),
             **word_sections(document),
             **sections,
-            **piece_tables(document.get("pre_tokenizer"), tokenizer),
+            **piece_tables(document.get("pre_tokenizer")),
         }
     )
 
