@@ -103,6 +103,16 @@ class Release:
         assert file is not None, "a release says how it is compiled"
         return load_toml(file)
 
+    @cached_property
+    def precompiled(self) -> dict[str, Any]:
+        """Which units may be compiled with a header that was compiled before; empty where nobody measured that."""
+        file = self._file("precompiled.toml")
+        return load_toml(file) if file else {}
+
+    def configured_file(self, kind: str, platform: str) -> Traversable | None:
+        """What configuring makes for a kind of runtime and a toolchain's platform, where the room brings that."""
+        return self._file(f"configured-{kind}-{platform}.json.zst")
+
     def index_files(self, kind: str, arch: str) -> tuple[Traversable, ...]:
         """The symbol indexes that may know of a kind of build, the best first."""
         own = self._file(f"symbols-{kind}-{arch}.json.zst")

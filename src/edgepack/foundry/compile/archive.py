@@ -13,6 +13,8 @@ from edgepack.foundry.compile.installed import take_installed
 from edgepack.foundry.compile.keys import archive_inputs, planned_file
 from edgepack.foundry.compile.objects import CompileJob, compile_objects, compiled_already, identity_of
 from edgepack.foundry.compile.overlay import write_overlay
+from edgepack.foundry.compile.precompiled import Header, HeaderRule, header_rules, rule_for
+from edgepack.foundry.compile.shipped import lay_configured
 from edgepack.foundry.patch import Change, Patch, RuntimeRequest
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.known import RELEASE
@@ -79,6 +81,11 @@ class KernelArchive:
     def sources(self) -> Mapping[str, Path]:
         """Unit → the file that it is compiled from."""
         return {name: Path(self.expand(unit.source)) for name, unit in self.units.items()}
+
+    @cached_property
+    def header_rules(self) -> tuple[HeaderRule, ...]:
+        """Headers that units of this archive may take compiled."""
+        return header_rules(self.release.precompiled, kind=self.kind, toolchain=self.toolchain.identity)
 
     @cached_property
     def exports(self) -> tuple[str, ...]:
@@ -159,7 +166,17 @@ class KernelArchive:
             object=self.objects / (unit.name + suffix),
             command=tuple(command),
             identity=identity,
+            header=None if change.flags or change.text is not None else self._header(unit),
         )
+
+    def _header(self, unit: Unit) -> Header | None:
+        """What a unit may take compiled, as long as nothing of it was changed."""
+        rule = rule_for(unit, self.header_rules, self.units)
+        if rule is None:
+            return None
+        flags = [self.expand(flag) for flag in self.units[rule.like].flags]
+        command = (*self.toolchain.command("CXX"), *flags, "-w", *self._prefix_maps(None))
+        return Header(text=rule.text, command=command)
 
     def expand(self, text: str) -> str:
         """A unit's source or flag, with folders in the place of what stands for them."""
@@ -209,6 +226,8 @@ def open_archive(
     if units is None:
         # Only now: whoever compiles holds the lock for minutes.
         with context.store.lock(folder):
+            if not features and not (folder / "build" / plan.CONFIGURED).is_file():
+                lay_configured(release, tree, folder / "build", kind=kind, toolchain=toolchain)
             units = _planned(planned) or _plan(
                 planned, tree, variables, toolchain, release=release, settings=settings, context=context
             )

@@ -15,11 +15,9 @@ from edgepack.foundry.compile.archive import KernelArchive
 from edgepack.foundry.compile.exchange import FORMAT, LEVEL, MANIFEST, SCHEMA, Exchanged, exchanged
 from edgepack.foundry.compile.keys import planned_file
 from edgepack.foundry.compile.objects import record_of, sound_record
-from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED
+from edgepack.foundry.compile.plan import CONFIGURED
+from edgepack.foundry.compile.shipped import configured_files
 from edgepack.foundry.sources.pinned import fetch_parts
-from edgepack.foundry.units import BUILD, TREE
-
-_HEADERS = (".h", ".inc", ".cc", ".c", ".cpp", ".def")
 
 
 def export_archive(
@@ -54,18 +52,12 @@ def export_archive(
 def _plan_of(archive: KernelArchive) -> dict[str, Path | bytes]:
     """The plan, and what configuring made that compilations read; folders as placeholders."""
     planned = planned_file(archive.folder, archive.settings, room=archive.release.room)
-    commands = (archive.build / COMMANDS).read_text()
-    commands = commands.replace(str(archive.tree.folder), TREE).replace(str(archive.build), BUILD)
-    content: dict[str, Path | bytes] = {
+    made = configured_files(archive.tree, archive.build)
+    return {
         f"units/{planned.name}": planned,
-        f"build/{COMMANDS}": commands.encode(),
         f"build/{CONFIGURED}": archive.build / CONFIGURED,
+        **{f"build/{name}": source for name, source in made.items()},
     }
-    for path in archive.build.rglob("*"):
-        relative = path.relative_to(archive.build)
-        if path.suffix in _HEADERS and relative.parts[0] not in ("zig-cache", "CMakeFiles", "compilers"):
-            content[f"build/{relative.as_posix()}"] = path
-    return content
 
 
 def _objects_of(archive: KernelArchive) -> dict[str, Path | bytes]:

@@ -11,6 +11,7 @@ from typing import Any
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.files.store import disk_errors, key_of, sha256_of, written_beside
+from edgepack.foundry.compile.precompiled import Header, Headers
 from edgepack.foundry.toolchains.symbols import Symbols
 
 
@@ -25,6 +26,8 @@ class CompileJob:
     """Without the output."""
     identity: str
     """Digest of all that the object depends on, wherever the folders are."""
+    header: Header | None = None
+    """What may be compiled beforehand: the object is the same with it and without."""
 
 
 def compile_objects(
@@ -53,7 +56,13 @@ def compile_objects(
             ThreadPoolExecutor(_workers()) as pool,
         ):
             log_file.parent.mkdir(parents=True, exist_ok=True)
-            running = {pool.submit(_compile, job, read, log_file, context): job for job in todo}
+            # A launcher keeps objects by what they are made of, and knows nothing of compiled headers.
+            taken = [] if _launcher() else [job.header for job in todo if job.header]
+            folder = context.work_dir / "precompiled"
+            headers = Headers(taken, pool, folder=folder, log_file=log_file, context=context)
+            # Meanwhile, what needs none.
+            todo.sort(key=lambda job: job.header in headers)
+            running = {pool.submit(_compile, job, headers, read, log_file, context): job for job in todo}
             for future in running:
                 future.add_done_callback(lambda _: bar.advance())
             try:
@@ -86,15 +95,21 @@ def _workers() -> int:
 
 
 def _compile(
-    job: CompileJob, read: Callable[[Path], Symbols], log_file: Path, context: BuildContext
+    job: CompileJob,
+    headers: Headers,
+    read: Callable[[Path], Symbols],
+    log_file: Path,
+    context: BuildContext,
 ) -> Symbols:
     for left_by_a_killed_build in job.object.parent.glob(f".{job.object.name}*-*"):
         left_by_a_killed_build.unlink(missing_ok=True)
     with written_beside(job.object) as beside:
-        try:
-            context.run([*_launcher(), *job.command, "-o", beside], log_file=log_file)
-        except ToolError as error:
-            raise ToolError(f"{job.name} does not compile: {error.message}", hint=error.hint) from error
+        command = [*_launcher(), *job.command, "-o", beside]
+        if not _compiled_with(headers.flags(job.header), command, log_file, context):
+            try:
+                context.run(command, log_file=log_file)
+            except ToolError as error:
+                raise ToolError(f"{job.name} does not compile: {error.message}", hint=error.hint) from error
         found = read(beside)
         sha256 = sha256_of(beside)
     record = {
@@ -107,6 +122,16 @@ def _compile(
     with written_beside(record_of(job.object)) as beside:
         beside.write_text(json.dumps(record))
     return found
+
+
+def _compiled_with(
+    header: Sequence[str], command: Sequence[str | Path], log_file: Path, context: BuildContext
+) -> bool:
+    """Whether the source was compiled with a header; without one it says better what is wrong with it."""
+    try:
+        return bool(header) and context.run([*command, *header], log_file=log_file) is not None
+    except ToolError:
+        return False
 
 
 def _recorded(job: CompileJob) -> Symbols | None:

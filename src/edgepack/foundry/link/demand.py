@@ -65,6 +65,8 @@ def find_demand(
     """
     known: dict[str, Symbols] = {}
     foretold = {name for symbol in (*symbols, *expected) for name in index.definers(symbol)}
+    if unheard := [symbol for symbol in expected if not index.definers(symbol)]:
+        foretold |= set(search(unheard, set(units)))
     want = (set(roots) | index.reach(foretold)) & set(units)
     rounds = 0
     while True:

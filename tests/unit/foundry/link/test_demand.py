@@ -85,6 +85,22 @@ def test_with_an_index_one_round_is_enough() -> None:
     assert not {"mul", "unused"} & compiler.rounds[0]
 
 
+def test_expected_symbols_that_no_index_knows_are_searched_for_at_once() -> None:
+    compiler = Compiler()
+    demand = find_demand(
+        ["registrations"],
+        ["Api"],
+        units=PROGRAM,
+        index=index_of([name for name in PROGRAM if name != "registrations"]),
+        compile=compiler,
+        search=search,
+        offered=frozenset({"malloc"}),
+        expected=["AddKernel"],
+    )
+    assert demand.units == LINKED
+    assert demand.rounds == 1
+
+
 def test_an_index_that_lacks_units_only_costs_rounds() -> None:
     compiler = Compiler()
     assert run(index_of(["registrations", "add"]), compiler).units == LINKED
