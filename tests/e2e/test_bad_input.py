@@ -127,6 +127,7 @@ def test_an_output_that_cannot_be_written(tiny_model: Path, tmp_path: Path) -> N
     fails(15, "cannot write", *TARGET, "-m", str(tiny_model), "-o", str(tmp_path / "file" / "out"), *UNGATED)
 
 
+@pytest.mark.slow
 def test_an_output_that_exists_is_kept_without_force(tiny_model: Path, tmp_path: Path) -> None:
     there = tmp_path / "tiny-bert-linux-x86-min"
     there.mkdir()

@@ -13,7 +13,9 @@ from edgepack.records.bundle import Bundle
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 
-@pytest.fixture(scope="module", params=["native_bundle", "frozen_bundle"])
+@pytest.fixture(
+    scope="module", params=["native_bundle", pytest.param("frozen_bundle", marks=pytest.mark.slow)]
+)
 def bundle(request: pytest.FixtureRequest) -> Bundle:
     """The bundles of linux-x86-min and linux-x86."""
     made: Bundle = request.getfixturevalue(request.param)

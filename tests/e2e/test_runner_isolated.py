@@ -16,7 +16,9 @@ pytestmark = pytest.mark.e2e
 TEXTS = ("a cat sat on the mat", "eine Katze saß auf der Matte", "", "日本語")
 
 
-@pytest.fixture(scope="module", params=["frozen_bundle", "native_bundle"])
+@pytest.fixture(
+    scope="module", params=["native_bundle", pytest.param("frozen_bundle", marks=pytest.mark.slow)]
+)
 def bundle(request: pytest.FixtureRequest) -> Bundle:
     """The real bundle with each of the two runners."""
     made: Bundle = request.getfixturevalue(request.param)

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.e2e
 DATA = Path(applying.__file__).parent / "data"
 
 
+@pytest.mark.slow
 def test_the_next_bundle_by_a_delta(native_bundle: Bundle, library_bundle: Bundle, tmp_path: Path) -> None:
     """With a library that the first did not have: the model is not sent again, and an index can stay."""
     assert native_bundle.archive is not None

@@ -64,7 +64,7 @@ def verified(
 @pytest.mark.parametrize(
     "target",
     [
-        pytest.param(target, marks=[pytest.mark.slow] if target in ("linux-arm64-min", "web-wasm") else [])
+        pytest.param(target, marks=[pytest.mark.slow] if target != "linux-x86-min" else [])
         for target in TARGETS
     ],
 )

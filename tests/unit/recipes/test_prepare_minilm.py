@@ -23,6 +23,7 @@ def prepared(recipe: str, minilm: ModelSource, context: HostContext) -> Prepared
     return prepare_model(minilm, options=ModelOptions(recipe=recipe), context=context)
 
 
+@pytest.mark.slow
 def test_int8_is_small_and_near(
     minilm: ModelSource, shared_context: HostContext, reference: np.ndarray
 ) -> None:

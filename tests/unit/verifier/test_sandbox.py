@@ -292,6 +292,7 @@ def test_many_runs_at_once_end(run: Run) -> None:
     assert sorted(said) == sorted([f"{number}\n" for number in range(5)] * 6)
 
 
+@pytest.mark.sample(1)
 def test_memory_is_limited(run: Run) -> None:
     fill = "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo ${#x}"
     for address_space, said in ((100 << 20, ""), (4 << 30, "300000000")):
