@@ -10,7 +10,11 @@ from sentence_transformers import SentenceTransformer
 from tests.support.bundles import made_bundle
 from tests.support.electra import install_electra, write_electra
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(1800),
+    pytest.mark.builds("of a model that a plugin reads"),
+]
 
 TEXTS = ["hello small world", "another text, of a few more words"]
 

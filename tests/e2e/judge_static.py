@@ -11,7 +11,11 @@ from tests.support.static_models import table
 
 from edgepack.records.model import ModelSource
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(1800),
+    pytest.mark.builds("a table in place of a graph: a program of its own, made in seconds"),
+]
 
 
 @pytest.mark.slow
