@@ -106,7 +106,7 @@ def _compile(header: Header, folder: Path, log_file: Path, context: BuildContext
             folder.mkdir(parents=True, exist_ok=True)
             source.write_text(header.text)
             with written_beside(compiled) as beside:
-                command = [*header.command, "-x", "c++-header", source, "-o", beside]
+                command: list[str | Path] = [*header.command, "-x", "c++-header", source, "-o", beside]
                 context.run(command, log_file=log_file)
         except (ToolError, DiskFullError, OSError):
             return None  # units are compiled without it, and say what is wrong if that is theirs

@@ -131,7 +131,7 @@ def test_what_does_not_take_its_header_is_compiled_without(
     commands_of(plain, folder, context)
     commands_of(taking, folder, context)
     assert [sha256_of(job.object) for job in plain] == [sha256_of(job.object) for job in taking]
-    assert not [path for path in (folder / "taking").rglob(".*")]
+    assert not list((folder / "taking").rglob(".*"))
 
 
 @pytest.mark.tools("zig")
