@@ -85,7 +85,12 @@ class KernelArchive:
     @cached_property
     def header_rules(self) -> tuple[HeaderRule, ...]:
         """Headers that units of this archive may take compiled."""
-        return header_rules(self.release.precompiled, kind=self.kind, toolchain=self.toolchain.identity)
+        return header_rules(
+            self.release.precompiled,
+            version=self.release.version,
+            kind=self.kind,
+            toolchain=self.toolchain.identity,
+        )
 
     @cached_property
     def exports(self) -> tuple[str, ...]:

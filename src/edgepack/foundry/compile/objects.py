@@ -104,7 +104,7 @@ def _compile(
     for left_by_a_killed_build in job.object.parent.glob(f".{job.object.name}*-*"):
         left_by_a_killed_build.unlink(missing_ok=True)
     with written_beside(job.object) as beside:
-        command = [*_launcher(), *job.command, "-o", beside]
+        command: list[str | Path] = [*_launcher(), *job.command, "-o", beside]
         if not _compiled_with(headers.flags(job.header), command, log_file, context):
             try:
                 context.run(command, log_file=log_file)

@@ -49,12 +49,14 @@ class HeaderRule:
         return "".join(f"#include <{name}>\n" for name in self.includes)
 
 
-def header_rules(table: Mapping[str, Any], *, kind: str, toolchain: str) -> tuple[HeaderRule, ...]:
-    """The rules of a release's ``precompiled.toml``, where they were measured for this kind of runtime and toolchain."""
+def header_rules(
+    table: Mapping[str, Any], *, version: str, kind: str, toolchain: str
+) -> tuple[HeaderRule, ...]:
+    """The rules of a ``precompiled.toml``, where they were measured for this release, kind of runtime and toolchain."""
     return tuple(
         HeaderRule(includes=tuple(row["includes"]), like=row["like"], units=tuple(row["units"]))
         for row in table.get("headers", ())
-        if kind in table["kinds"] and toolchain in table["toolchains"]
+        if version == table["release"] and kind in table["kinds"] and toolchain in table["toolchains"]
     )
 
 
@@ -106,7 +108,7 @@ def _compile(header: Header, folder: Path, log_file: Path, context: BuildContext
             folder.mkdir(parents=True, exist_ok=True)
             source.write_text(header.text)
             with written_beside(compiled) as beside:
-                command = [*header.command, "-x", "c++-header", source, "-o", beside]
+                command: list[str | Path] = [*header.command, "-x", "c++-header", source, "-o", beside]
                 context.run(command, log_file=log_file)
         except (ToolError, DiskFullError, OSError):
             return None  # units are compiled without it, and say what is wrong if that is theirs
