@@ -107,7 +107,7 @@ def test_vectors_of_another_length_are_found(program: Program) -> None:
     class Halved(Program):
         def outputs(self, bundle: Bundle, texts: Sequence[str], *, query: bool) -> list[TextOutputs]:
             made = super().outputs(bundle, texts, query=query)
-            return [replace(each, vectors=each.vectors / 2) for each in made]
+            return [replace(each, vectors=each.vectors / np.float32(2)) for each in made]
 
     halved = Halved(source=program.source, context=program.context)
     with pytest.raises(VerificationError, match="have other lengths than the model's"):

@@ -92,7 +92,7 @@ def test_noise_on_the_scores_is_found(program: Program) -> None:
 @pytest.mark.parametrize("labels", [1, 4])
 @pytest.mark.parametrize("fault", [{"scale": 0.5}, {"scale": 1.25}, {"shift": 0.2}, {"shift": -0.2}])
 def test_scores_of_another_scale_are_found_though_their_order_is_right(
-    tmp_path: Path, context: HostContext, labels: int, fault: dict[str, float]
+    tmp_path: Path, context: HostContext, labels: int, fault: dict[str, Any]
 ) -> None:
     wrong = replace(spread_program(tmp_path, labels, context), **fault)
     found = measured(wrong)
