@@ -116,7 +116,7 @@ def _step(row: Sequence[str]) -> Step:
         "whole": step.mode in MODES and MEMBER.fullmatch(step.member),
         "link": step.mode == "link" and _is_inside(str(PurePosixPath(step.path).parent / step.old)),
     }
-    if not known.get(step.how) or not _is_inside(step.path) or not SHA256.fullmatch(step.sha256):
+    if not known.get(step.how) or not _is_plain(step.path) or not SHA256.fullmatch(step.sha256):
         raise damaged(f"its list has a line that is not valid, for {step.path!r}")
     return step
 
@@ -131,6 +131,11 @@ def _is_inside(path: str) -> bool:
         if depth < 0 or not part or len(part.encode()) > 255:
             return False
     return path != NOTHING
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path is inside and says so in one way alone: by ``d/./x`` a link ``d/x`` would not be seen in the way of ``d/x/y``."""
+    return _is_inside(path) and not {".", ".."} & {*path.split("/")}
 
 
 def damaged(what: str) -> BundleError:

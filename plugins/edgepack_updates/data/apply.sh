@@ -1,5 +1,5 @@
 #!/bin/sh
-# apply.sh DELTA OLD NEW: makes the bundle NEW of the bundle OLD and a delta. Needs tar, sha256sum and zstd 1.4.5 or newer.
+# apply.sh DELTA OLD NEW: makes the bundle NEW of the bundle OLD and a delta. Needs tar, find, readlink, sha256sum and zstd 1.4.5 or newer.
 set -eu
 delta=$1 old=$2 new=$3
 fail() { echo "error: $1" >&2; exit 1; }
@@ -24,15 +24,24 @@ while IFS='	' read -r how mode sha256 size path from member; do
   file=$work/new/$path
   mkdir -p "${file%/*}"
   case $how in
+    link) links=yes; continue ;;
     keep) cp "$old/$from" "$file" ;;
     whole) zstd -q -d --long=31 "$work/delta/$member" -o "$file" ;;
     patch) zstd -q -d --long=31 --patch-from="$old/$from" "$work/delta/$member" -o "$file" ;;
-    link) ln -s "$from" "$file"; links=yes; continue ;;
     *) fail "$delta is damaged" ;;
   esac || fail "$path cannot be made: $delta or $old is damaged"
   is "$file" "$sha256" || fail "$path is not what it should be: $delta or $old is damaged"
   chmod "$mode" "$file"
 done <"$work/delta/delta.tsv"
+# Each folder is there by now, so that no link is made behind another one.
+while IFS='	' read -r how _ _ _ path from _; do
+  [ "$how" = link ] || continue
+  [ ! -e "$work/new/$path" ] && [ ! -L "$work/new/$path" ] && ln -s "$from" "$work/new/$path" || fail "$delta is damaged"
+done <"$work/delta/delta.tsv"
+inside=$(readlink -f "$work/new")
+find "$work/new" -type l -exec readlink -f {} \; | while read -r to; do
+  case $to in "$inside"/*) ;; *) fail "$delta would lead out of $new" ;; esac
+done
 [ "$whole" ] && is "$work/new/manifest.json" "$manifest" || fail "$delta is damaged"
 chmod -R u=rwX,go=rX "$work/new"
 sync

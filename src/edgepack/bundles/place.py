@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -49,15 +50,24 @@ def placed_folder(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) 
         remove_leftovers(destination)
         # What a killed build was about to replace may be there again.
         require_free(destination, force=force, kind=kind)
-        work, held = _work_folder(destination)
+        # Wherever an interrupt comes, what was made until then is in these lists.
+        made: list[Path] = []
+        held: list[int] = []
         try:
+            work = _work_folder(destination, made, held)
             yield work
             work.chmod(0o755)
             _move_into_place(work, destination, force=force, kind=kind)
         finally:
-            shutil.rmtree(work, ignore_errors=True)
-            if held is not None:
-                os.close(held)
+            try:
+                _remove(made)
+            except (KeyboardInterrupt, OSError) as cut_short:
+                # An interrupt that comes meanwhile. While it closes a folder, rmtree of Python 3.11 makes an OSError of one.
+                _remove(made)
+                raise KeyboardInterrupt from cut_short
+            finally:
+                for descriptor in held:
+                    os.close(descriptor)
 
 
 @contextmanager
@@ -193,20 +203,31 @@ def remove_leftovers(destination: Path) -> None:
                 shutil.rmtree(gone, ignore_errors=True)
 
 
-def _work_folder(destination: Path) -> tuple[Path, int | None]:
-    """An empty folder beside ``destination``, and the lock that says that somebody works on it."""
+def _remove(folders: list[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _work_folder(destination: Path, made: list[Path], held: list[int]) -> Path:
+    """An empty folder beside ``destination``, the last of ``made`` before it is there; its lock, which says that somebody works on it, is
+    the last of ``held``."""
     while True:
-        work = Path(
-            tempfile.mkdtemp(prefix=f".{destination.name}-", suffix=UNFINISHED, dir=destination.parent)
-        )
+        work = destination.with_name(f".{destination.name}-{secrets.token_hex(4)}{UNFINISHED}")
+        made.append(work)
         try:
-            return work, _lock(work)
+            work.mkdir(0o700)
+        except FileExistsError:
+            made.pop()
+            continue
+        try:
+            held.append(_lock(work))
         except (BlockingIOError, FileNotFoundError):
             # Before it was locked another process took it for a leftover.
             continue
         except OSError:
             # A file system without locks.
-            return work, None
+            pass
+        return work
 
 
 @contextmanager

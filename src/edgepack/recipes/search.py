@@ -39,7 +39,7 @@ from edgepack.verifier.scores import scores_of, shortfalls_of_scores
 
 LAYER = re.compile(r"^(.*?\d+)\.")
 FUSED = Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False})
-SCHEMA = "4"
+SCHEMA = "5"
 TOKENS = 32
 ROUNDS = 15
 RUNS = 5

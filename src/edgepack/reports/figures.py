@@ -4,7 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from edgepack.records.model import FLOAT_PRECISIONS
-from edgepack.records.report import MIN_BEST, MIN_KEPT, MIN_ORDER, MIN_TAU, Verification
+from edgepack.records.report import (
+    MAX_OUTPUT_ERROR,
+    MAX_SCORE_ERROR,
+    MIN_BEST,
+    MIN_KEPT,
+    MIN_ORDER,
+    MIN_TAU,
+    OutputFigures,
+    Scores,
+    Verification,
+)
 from edgepack.records.target import ModelOptions
 
 
@@ -88,6 +98,7 @@ def _scores(found: Verification) -> Iterator[Figure]:
     ):
         yield Figure(what=what, value=value, limit=f"≥ {limit[1]:g}", met=limit[0] >= limit[1])
     yield Figure(what="largest difference of a score", value=f"{scores.largest:.4f}")
+    yield from _errors("scores: differences", scores, MAX_SCORE_ERROR)
     if scores.same_pairs:
         yield Figure(
             what="tokens of pairs identical", value=f"{scores.same_pairs:,} pairs", limit="all", met=True
@@ -105,6 +116,16 @@ def _outputs(found: Verification) -> Iterator[Figure]:
         agree = "tokens in common" if each.name == "sparse" else "mean cosine of tokens"
         yield Figure(what=f"{what}: {agree}", value=f"{each.agree:.4f}")
         yield Figure(what=f"{what}: largest difference of a number", value=f"{each.largest:.2g}")
+        yield from _errors(f"{what}: differences", each, MAX_OUTPUT_ERROR)
+
+
+def _errors(what: str, found: Scores | OutputFigures, limit: float) -> Iterator[Figure]:
+    """As shares of the reference's spread, or size."""
+    for texts, error in (("", found.error), (" on drawn texts", found.drawn_error)):
+        if error is not None:
+            yield Figure(
+                what=f"{what}{texts}", value=f"{error:.2%}", limit=f"≤ {limit:.0%}", met=error <= limit
+            )
 
 
 def _vectors(found: Verification) -> Iterator[Figure]:

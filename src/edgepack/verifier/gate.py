@@ -71,6 +71,7 @@ def verify(
     are not what the manifest says (shape, finite, of length 1) or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
     """
     elsewhere: list[str] = []
+    drawn: Sequence[str] = ()
 
     def vectors_of(texts: Sequence[str]) -> NDArray[np.float32]:
         try:
@@ -89,17 +90,22 @@ def verify(
         if prompted is not None:
             figures = replace(figures, prompt_cosine=_cosine_of_prompts(bundle, prompted, source, context))
         if seed is not None:
-            figures = replace(figures, drawn=_drawn(vectors_of, source, seed, context))
+            drawn = drawn_texts(load_tokenizer(source), verification_texts(), seed=seed)
+            figures = replace(figures, drawn=_drawn(vectors_of, source, drawn, seed, context))
         if others is not None:
             cosine = compare_processors(vectors_of(verification_texts()), others)
             figures = replace(figures, processor_cosine=cosine)
         elif proved := [proof.min_cosine for proof in proofs if proof.proved]:
             figures = replace(figures, processor_cosine=min(proved))
         if scoring is not None and source.head is not None:
-            found = measure_scores(scoring, bundle, source, verification_texts(), context=context)
+            found = measure_scores(
+                scoring, bundle, source, verification_texts(), drawn=drawn, context=context
+            )
             figures = replace(figures, scores=found)
         if giving is not None and "outputs" in bundle.manifest["model"]:
-            given = measure_outputs(giving, bundle, source, verification_texts(), context=context)
+            given = measure_outputs(
+                giving, bundle, source, verification_texts(), drawn=drawn, context=context
+            )
             figures = replace(figures, outputs=given)
         if tokens is not None:
             same = compare_tokens(bundle, source, verification_texts(), tokens, seed=seed)
@@ -153,10 +159,10 @@ def _cosine_of_prompts(
 def _drawn(
     vectors_of: Callable[[Sequence[str]], NDArray[np.float32]],
     source: ModelSource,
+    texts: Sequence[str],
     seed: int,
     context: BuildContext,
 ) -> Drawn:
-    texts = drawn_texts(load_tokenizer(source), verification_texts(), seed=seed)
     found = compare(vectors_of(texts), reference_vectors(source, texts, context=context))
     return Drawn(texts=len(texts), seed=seed, mean_cosine=found.mean_cosine, min_cosine=found.min_cosine)
 

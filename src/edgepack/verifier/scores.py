@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -14,10 +14,10 @@ from edgepack.errors import VerificationError
 from edgepack.models.heads.classification import head_weights
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import minimal_json
-from edgepack.models.reference import cached_reference
+from edgepack.models.reference import cached_reference, reference_vectors
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import Head, ModelSource, Task
-from edgepack.records.report import MIN_KEPT, MIN_TAU, Scores
+from edgepack.records.report import MAX_SCORE_ERROR, MIN_KEPT, MIN_TAU, Scores
 from edgepack.verifier.outputs.order import DOCUMENTS, Pair, keeps_best, kendall_tau, ranking_pairs
 from edgepack.verifier.texts.fuzz import fuzz_texts_for
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 TOKEN_PAIRS = 4200
 SEED = 20261122
+LEAST_SPREAD = 0.01
+"""Scores that are nearer to each other than that tell nothing apart: they are compared in hundredths."""
 
 
 class Scoring(Protocol):
@@ -40,25 +42,30 @@ class Scoring(Protocol):
         """Ids and types of each pair."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compared:
-    """Scores beside the reference's, [texts, labels] each."""
-
-    ours: Numbers
-    theirs: Numbers
-
-
 def measure_scores(
-    scoring: Scoring, bundle: Bundle, source: ModelSource, texts: Sequence[str], *, context: BuildContext
+    scoring: Scoring,
+    bundle: Bundle,
+    source: ModelSource,
+    texts: Sequence[str],
+    *,
+    drawn: Sequence[str] = (),
+    context: BuildContext,
 ) -> Scores:
     """How scores compare with those of the full-precision model; and, of a reranker, that pairs are tokenized alike.
 
+    ``drawn`` are texts that no program can know, whose scores are compared, too.
     Raises ``VerificationError`` for other tokens or scores that are none, and what ``scoring`` raises.
     """
     assert source.head is not None
     asked: Sequence[str | Pair] = texts if source.head.task == "classes" else ranking_pairs(texts)
-    found = _compared(scoring, bundle, source, asked, context)
-    figures = score_figures(source.head.task, found.ours, found.theirs)
+    theirs = reference_scores(source, asked, context=context)
+    figures = score_figures(source.head.task, _given(scoring, bundle, asked, theirs), theirs)
+    if drawn:
+        unknown = drawn if source.head.task == "classes" else _drawn_pairs(drawn)
+        # Never asked again, they are not kept.
+        theirs = _scored(source, reference_vectors(source, unknown, context=context))
+        error = _error(_given(scoring, bundle, unknown, theirs), theirs)
+        figures = replace(figures, drawn_error=error)
     if source.head.task == "classes":
         return figures
     return replace(figures, same_pairs=_compare_pairs(scoring, bundle, source, texts))
@@ -88,7 +95,7 @@ def score_figures(task: Task, ours: Numbers, theirs: Numbers) -> Scores:
         by_query = ours.reshape(-1, DOCUMENTS), theirs.reshape(-1, DOCUMENTS)
         kept = float(np.mean([keeps_best(*each) for each in zip(*by_query, strict=True)]))
         tau = kendall_tau(ours[:, 0], theirs[:, 0])
-    return Scores(texts=len(ours), tau=tau, kept=kept, largest=largest)
+    return Scores(texts=len(ours), tau=tau, kept=kept, largest=largest, error=_error(ours, theirs))
 
 
 def shortfalls_of_scores(found: Scores) -> list[str]:
@@ -97,7 +104,13 @@ def shortfalls_of_scores(found: Scores) -> list[str]:
         ("Kendall's tau of the scores", found.tau, MIN_TAU),
         ("best label or text kept", found.kept, MIN_KEPT),
     )
-    return [f"{what} {value:.4f} is below {limit:g}" for what, value, limit in limits if not value >= limit]
+    short = [f"{what} {value:.4f} is below {limit:g}" for what, value, limit in limits if not value >= limit]
+    errors = (("scores", found.error), ("scores of drawn texts", found.drawn_error))
+    return short + [
+        f"{what} differ by {error:.2g} of their spread, more than {MAX_SCORE_ERROR:g}"
+        for what, error in errors
+        if error is not None and not error <= MAX_SCORE_ERROR
+    ]
 
 
 def activated(head: Head, numbers: Numbers) -> Numbers:
@@ -124,17 +137,27 @@ def _scored(source: ModelSource, vectors: NDArray[np.float32]) -> Numbers:
     return activated(source.head, vectors.astype(np.float64) @ weight.T.astype(np.float64) + bias)
 
 
-def _compared(
-    scoring: Scoring, bundle: Bundle, source: ModelSource, texts: Sequence[str | Pair], context: BuildContext
-) -> Compared:
+def _error(ours: Numbers, theirs: Numbers) -> float:
+    """Root mean square of the differences, as a share of the spread of ``theirs`` around each label's mean; [texts, labels] each."""
+    spread = float(np.sqrt(((theirs - theirs.mean(axis=0)) ** 2).mean()))
+    return float(np.sqrt(((ours - theirs) ** 2).mean())) / max(spread, LEAST_SPREAD)
+
+
+def _drawn_pairs(texts: Sequence[str]) -> list[Pair]:
+    """Each text with its own beginning and with another text, so that scores spread."""
+    own = [(text[: len(text) // 2], text) for text in texts[::2]]
+    return own + list(zip(texts[::2], texts[1::2], strict=False))
+
+
+def _given(scoring: Scoring, bundle: Bundle, texts: Sequence[str | Pair], theirs: Numbers) -> Numbers:
+    """The program's scores; raises ``VerificationError`` where they cannot be compared with the reference's."""
     ours = np.asarray(scoring.scores(bundle, texts), np.float64)
-    theirs = reference_scores(source, texts, context=context)
     if ours.shape != theirs.shape or not np.isfinite(ours).all():
         raise VerificationError(
             f"the bundle gave scores {list(ours.shape)} or numbers that are not finite, {list(theirs.shape)} were expected",
             hint="the runner in this bundle is broken; run its `embed --self-test` for details",
         )
-    return Compared(ours=ours, theirs=theirs)
+    return ours
 
 
 @panics_reported()

@@ -408,6 +408,52 @@ def test_a_strangers_list_is_refused_in_two_lines(
         assert names_in(pair[0].directory.parent) == ["small"]
 
 
+def test_a_link_behind_a_link_is_made_nowhere(pair: tuple[Bundle, Bundle], delta: Path) -> None:
+    """``d/./l`` is a link to the bundle, so that ``d/l/../evil`` is beside it, whatever the letters say."""
+    members = contents_of(delta)
+    *rows, end, _ = members[LIST].decode().split("\n")
+    links = [
+        "\t".join(("link", "link", "0" * 64, "1", path, to, "-"))
+        for path, to in (("d/./l", ".."), ("d/l/../evil", "embed"))
+    ]
+    written(delta, {**members, LIST: "\n".join([*rows, *links, end, ""]).encode()})
+    with pytest.raises(BundleError, match="damaged"):
+        apply_delta(delta, pair[0])
+    assert names_in(pair[0].directory.parent) == ["small"]
+
+
+@pytest.mark.tools("sh", "zstd", "sha256sum")
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [
+        ((("d", "OUT"), ("d/evil", "embed")), "is damaged"),
+        ((("d/evil", "embed"), ("d", "OUT")), "is damaged"),
+        ((("out", "OUT"),), "would lead out of"),
+        ((("one", "lib/.."), ("two", "one/../../..")), "would lead out of"),
+    ],
+)
+def test_the_script_makes_no_links_that_lead_out_nor_behind_one(
+    pair: tuple[Bundle, Bundle], delta: Path, tmp_path: Path, links: tuple[tuple[str, str], ...], said: str
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    members = contents_of(delta)
+    *rows, end, _ = members[LIST].decode().split("\n")
+    made = [
+        "\t".join(("link", "link", "0" * 64, "1", path, to.replace("OUT", str(out)), "-"))
+        for path, to in links
+    ]
+    written(delta, {**members, LIST: "\n".join([*rows, *made, end, ""]).encode()})
+    new = tmp_path / "applied"
+    done = subprocess.run(
+        ["sh", SCRIPT, delta, pair[0].directory, new], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert not new.exists()
+    assert names_in(out) == []
+
+
 @pytest.mark.slow
 def test_a_delta_of_many_files_or_of_other_things_is_refused(
     pair: tuple[Bundle, Bundle], delta: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -243,3 +244,44 @@ def test_what_a_killed_build_left_of_a_file_beside_a_bundle_is_removed(tmp_path:
     with placed_beside(tmp_path / "a.tar.zst") as temporary:
         temporary.write_text("whole")
     assert names_in(tmp_path) == sorted([*others, "a.tar.zst"])
+
+
+def test_an_interrupt_before_the_folder_is_locked_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(folder: Path) -> int:
+        assert folder.is_dir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, "_lock", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path / "bundle", "new")
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), OSError(9, "Bad file descriptor")])
+@pytest.mark.parametrize("first", [False, True])
+def test_an_interrupt_while_the_folder_is_removed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupt: BaseException, first: bool
+) -> None:
+    """The first one, or one after that which ended the build."""
+    make(tmp_path / "bundle", "old")
+    rmtree, calls = shutil.rmtree, 0
+
+    def interrupted(folder: Path, ignore_errors: bool = False) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise interrupt
+        rmtree(folder, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        placed_folder(tmp_path / "bundle", force=True) as folder,
+    ):
+        (folder / "manifest.json").write_text("new")
+        if not first:
+            raise KeyboardInterrupt
+    assert names_in(tmp_path) == ["bundle"]
+    assert (tmp_path / "bundle" / "manifest.json").read_text() == ("new" if first else "old")

@@ -10,12 +10,14 @@ from tests.unit.models.outputs.test_three_heads import write_three
 
 from edgepack.errors import UnsupportedModelError, VerificationError
 from edgepack.models.find.source import ingest
+from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.token_reference import TextOutputs, reference_outputs
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.given import given_by_target
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.verifier.outputs.measure import measure_outputs, shortfalls_of_outputs
+from edgepack.verifier.texts.drawn import drawn_texts
 
 # Weights of three heads are pickles, which a program of its own reads.
 pytestmark = pytest.mark.tools("python")
@@ -31,6 +33,10 @@ class Program:
     source: ModelSource
     context: HostContext
     noise: float = 0.0
+    scale: float = 1.0
+    """Of weights; directions of tokens' vectors have none."""
+    known: frozenset[str] | None = None
+    """Texts that it knows by heart; it makes others up."""
     drops: bool = False
     broken: bool = False
 
@@ -45,9 +51,16 @@ class Program:
             }
             vectors = (noisy / np.linalg.norm(noisy, axis=1, keepdims=True)).astype(np.float32)
             made.append(TextOutputs(sparse=weights, vectors=vectors[1:] if self.drops else vectors))
+        if self.known is not None and not self.known >= set(texts):
+            made = [replace(_scaled(each, 2.0), vectors=each.vectors[::-1]) for each in made]
+        made = [_scaled(each, self.scale) for each in made]
         if self.broken:
             made[3] = replace(made[3], sparse={5: float("nan")})
         return made
+
+
+def _scaled(given: TextOutputs, scale: float) -> TextOutputs:
+    return replace(given, sparse={token: weight * scale for token, weight in given.sparse.items()})
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +89,40 @@ def test_noise_is_measured_and_judged(program: Program) -> None:
         replace(program, noise=2.0), BUNDLE, program.source, TEXTS, context=program.context
     )
     assert "multi-vector: Kendall's tau" in " ".join(shortfalls_of_outputs(worse, "int8"))
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.25])
+def test_weights_of_another_scale_are_found_though_their_order_is_right(
+    program: Program, scale: float
+) -> None:
+    found = measure_outputs(
+        replace(program, scale=scale), BUNDLE, program.source, TEXTS, context=program.context
+    )
+    assert found[0].tau == pytest.approx(1)
+    (short,) = shortfalls_of_outputs(found, "int8")
+    assert short.startswith("sparse: numbers differ by ")
+
+
+def test_vectors_of_another_length_are_found(program: Program) -> None:
+    class Halved(Program):
+        def outputs(self, bundle: Bundle, texts: Sequence[str], *, query: bool) -> list[TextOutputs]:
+            made = super().outputs(bundle, texts, query=query)
+            return [replace(each, vectors=each.vectors / np.float32(2)) for each in made]
+
+    halved = Halved(source=program.source, context=program.context)
+    with pytest.raises(VerificationError, match="have other lengths than the model's"):
+        measure_outputs(halved, BUNDLE, program.source, TEXTS, context=program.context)
+
+
+def test_texts_known_by_heart_do_not_help_with_drawn_ones(program: Program) -> None:
+    drawn = drawn_texts(load_tokenizer(program.source), TEXTS, seed=7)
+    for each, expected in (
+        (program, []),
+        (replace(program, known=frozenset(TEXTS)), ["sparse", "multi-vector"]),
+    ):
+        found = measure_outputs(each, BUNDLE, program.source, TEXTS, drawn=drawn, context=program.context)
+        short = shortfalls_of_outputs(found, "int8")
+        assert [line.partition(": numbers of drawn texts differ by")[0] for line in short] == expected
 
 
 def test_a_token_too_few_is_found(program: Program) -> None:

@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from tests.support.checkpoints import write_head
 
 from edgepack.errors import VerificationError
 from edgepack.models.find.source import ingest
 from edgepack.models.read.tokenizer import load_tokenizer
+from edgepack.models.reference import cached_reference
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.verifier.outputs.order import DOCUMENTS, kendall_tau, ranking_pairs
 from edgepack.verifier.scores import measure_scores, reference_scores, shortfalls_of_scores
+from edgepack.verifier.texts.drawn import drawn_texts
 
 TEXTS = [f"{'hello ' * (at % 7)}world {'small ' * (at % 5)}model{'s' * (at % 2)}" for at in range(40)]
 BUNDLE = Bundle(directory=Path("bundle"), manifest={"model": {"max_length": 16}})
@@ -29,12 +32,19 @@ class Program:
     source: ModelSource
     context: HostContext
     noise: float = 0.0
+    scale: float = 1.0
+    shift: float = 0.0
+    known: frozenset[Any] | None = None
+    """Texts and pairs that it knows by heart; it makes others up."""
     types: bool = True
     broken: bool = False
 
     def scores(self, bundle: Bundle, texts: Sequence[Any]) -> list[list[float]]:
         exact = reference_scores(self.source, texts, context=self.context)
         made = exact + np.random.default_rng(1).normal(size=exact.shape) * self.noise
+        made = made * self.scale + self.shift
+        if self.known is not None and not self.known >= set(texts):
+            made = np.sort(made, axis=0)[::-1]
         rows: list[list[float]] = (np.full_like(made, np.nan) if self.broken else made).tolist()
         return rows
 
@@ -47,6 +57,19 @@ class Program:
 def program(tmp_path: Path, context: HostContext) -> Program:
     folder = write_head(tmp_path / "model", "BertForSequenceClassification", num_labels=1)
     return Program(source=ingest(str(folder), context=context), context=context)
+
+
+def spread_program(folder: Path, labels: int, context: HostContext) -> Program:
+    """One whose scores are apart, as a trained model's are."""
+    written = write_head(folder / "model", "BertForSequenceClassification", num_labels=labels)
+    source = ingest(str(written), context=context)
+    asked: Sequence[Any] = TEXTS if labels > 1 else ranking_pairs(TEXTS)
+    centre = cached_reference(source, asked, context=context).mean(axis=0)
+    tensors = load_file(written / "model.safetensors")
+    tensors["classifier.weight"] = tensors["classifier.weight"] * np.float32(1e5)
+    tensors["classifier.bias"] = -tensors["classifier.weight"] @ centre
+    save_file(tensors, written / "model.safetensors", metadata={"format": "pt"})
+    return Program(source=ingest(str(written), context=context), context=context)
 
 
 def measured(program: Program) -> Any:
@@ -66,6 +89,36 @@ def test_noise_on_the_scores_is_found(program: Program) -> None:
     assert shortfalls_of_scores(found)[0].startswith("Kendall's tau")
 
 
+@pytest.mark.parametrize("labels", [1, 4])
+@pytest.mark.parametrize("fault", [{"scale": 0.5}, {"scale": 1.25}, {"shift": 0.2}, {"shift": -0.2}])
+def test_scores_of_another_scale_are_found_though_their_order_is_right(
+    tmp_path: Path, context: HostContext, labels: int, fault: dict[str, Any]
+) -> None:
+    wrong = replace(spread_program(tmp_path, labels, context), **fault)
+    found = measured(wrong)
+    assert (found.tau, found.kept) == (pytest.approx(1.0), 1.0)
+    (short,) = shortfalls_of_scores(found)
+    assert short.startswith("scores differ by ")
+
+
+@pytest.mark.parametrize("labels", [1, 4])
+def test_texts_known_by_heart_do_not_help_with_drawn_ones(
+    tmp_path: Path, context: HostContext, labels: int
+) -> None:
+    program = spread_program(tmp_path, labels, context)
+    drawn = drawn_texts(load_tokenizer(program.source), TEXTS, seed=7)
+    knows = replace(program, known=frozenset(TEXTS if labels > 1 else ranking_pairs(TEXTS)))
+    assert shortfalls_of_scores(measured(knows)) == []
+
+    def again(program: Program) -> list[str]:
+        found = measure_scores(program, BUNDLE, program.source, TEXTS, drawn=drawn, context=program.context)
+        return shortfalls_of_scores(found)
+
+    assert again(program) == []
+    (short,) = again(knows)
+    assert short.startswith("scores of drawn texts differ by ")
+
+
 def test_other_tokens_of_a_pair_are_found(program: Program) -> None:
     with pytest.raises(VerificationError, match="other tokens than tokenizers does of the pair"):
         measured(replace(program, types=False))
@@ -82,7 +135,7 @@ def test_classes_keep_their_texts(tmp_path: Path, context: HostContext) -> None:
     assert measured(program).kept == 1.0
     found = measured(replace(program, noise=1.0))
     assert found.kept < 0.9
-    assert len(shortfalls_of_scores(found)) == 2
+    assert len(shortfalls_of_scores(found)) == 3
 
 
 def test_tau_is_that_of_the_books() -> None:

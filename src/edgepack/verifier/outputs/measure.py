@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from edgepack.errors import VerificationError
 from edgepack.models.token_reference import TextOutputs, reference_outputs
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import FULL_PRECISION, ModelSource
-from edgepack.records.report import MAX_WEIGHT, MIN_BEST, MIN_ORDER, OutputFigures
+from edgepack.records.report import MAX_OUTPUT_ERROR, MAX_WEIGHT, MIN_BEST, MIN_ORDER, OutputFigures
 from edgepack.verifier.outputs.order import DOCUMENTS, keeps_best, kendall_tau, ranking_pairs
 
 if TYPE_CHECKING:
@@ -20,10 +21,15 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
+Sides = Sequence[Sequence[TextOutputs]]
+Name = Literal["sparse", "multi_vector"]
+
 STEP = 2
 """Each second of the verification texts: what tokens have is many numbers."""
 NOTABLE = 0.1
 """Weights of tokens below that share of the text's largest are left out where tokens are compared."""
+LENGTH_TOLERANCE = 1e-3
+"""How far the length of a token's vector may be from the reference's, which is 1."""
 HINT = "the runner in this bundle is broken; run its `embed --self-test` for details"
 
 
@@ -35,26 +41,44 @@ class Giving(Protocol):
 
 
 def measure_outputs(
-    giving: Giving, bundle: Bundle, source: ModelSource, texts: Sequence[str], *, context: BuildContext
+    giving: Giving,
+    bundle: Bundle,
+    source: ModelSource,
+    texts: Sequence[str],
+    *,
+    drawn: Sequence[str] = (),
+    context: BuildContext,
 ) -> tuple[OutputFigures, ...]:
-    """Figures of each output beside the full-precision model's.
+    """Figures of each output beside the full-precision model's; ``drawn`` are texts that no program can know.
 
     Raises ``VerificationError`` for other tokens than the reference's, or numbers that are none, and what ``giving`` raises.
     """
     assert source.outputs is not None
     texts = texts[::STEP]
+    ours, theirs = _both(giving, bundle, source, texts, context)
+    found = []
+    if source.outputs.sparse:
+        found.append(_figures("sparse", texts, ours, theirs))
+    if source.outputs.multi_vector:
+        found.append(_figures("multi_vector", texts, ours, theirs))
+    if not drawn:
+        return tuple(found)
+    unknown = _both(giving, bundle, source, drawn, context)
+    return tuple(replace(each, drawn_error=_error(each.name, *unknown)) for each in found)
+
+
+def _both(
+    giving: Giving, bundle: Bundle, source: ModelSource, texts: Sequence[str], context: BuildContext
+) -> tuple[Sides, Sides]:
+    """The program's outputs and the full-precision model's, of each side that a model reads in its own way; queries are the last."""
+    assert source.outputs is not None
     vectors = source.outputs.multi_vector
     sides = (False, True) if vectors and vectors.query != vectors.document else (False,)
     ours = [giving.outputs(bundle, texts, query=query) for query in sides]
     theirs = [reference_outputs(source, texts, query=query, context=context) for query in sides]
     for made, exact in zip(ours, theirs, strict=True):
         _require_shapes(texts, made, exact)
-    found = []
-    if source.outputs.sparse:
-        found.append(_figures("sparse", texts, ours, theirs))
-    if source.outputs.multi_vector:
-        found.append(_figures("multi_vector", texts, ours, theirs))
-    return tuple(found)
+    return ours, theirs
 
 
 def shortfalls_of_outputs(found: Sequence[OutputFigures], precision: str) -> list[str]:
@@ -70,6 +94,12 @@ def shortfalls_of_outputs(found: Sequence[OutputFigures], precision: str) -> lis
         ]
         if precision == FULL_PRECISION and not each.largest <= MAX_WEIGHT:
             short.append(f"{what}: a number differs by {each.largest:.2g}, more than {MAX_WEIGHT:g}")
+        errors = (("numbers", each.error), ("numbers of drawn texts", each.drawn_error))
+        short += [
+            f"{what}: {named} differ by {error:.2g} of their size, more than {MAX_OUTPUT_ERROR:g}"
+            for named, error in errors
+            if error is not None and not error <= MAX_OUTPUT_ERROR
+        ]
     return short
 
 
@@ -83,6 +113,11 @@ def _require_shapes(texts: Sequence[str], made: Sequence[TextOutputs], exact: Se
                 "were expected",
                 hint=HINT,
             )
+        if np.abs(_lengths(one) - _lengths(other)).max(initial=0.0) > LENGTH_TOLERANCE:
+            raise VerificationError(
+                f"the bundle's vectors for the tokens of {text[:60]!r} have other lengths than the model's",
+                hint=HINT,
+            )
         if not np.isfinite(one.vectors).all() or not all(
             0 < weight < np.inf for weight in one.sparse.values()
         ):
@@ -91,13 +126,12 @@ def _require_shapes(texts: Sequence[str], made: Sequence[TextOutputs], exact: Se
             )
 
 
-def _figures(
-    name: Literal["sparse", "multi_vector"],
-    texts: Sequence[str],
-    ours: Sequence[Sequence[TextOutputs]],
-    theirs: Sequence[Sequence[TextOutputs]],
-) -> OutputFigures:
-    """The same of one output; queries are the last of the sides."""
+def _lengths(given: TextOutputs) -> Numbers:
+    return np.asarray(np.linalg.norm(given.vectors.astype(np.float64), axis=-1))
+
+
+def _figures(name: Name, texts: Sequence[str], ours: Sides, theirs: Sides) -> OutputFigures:
+    """The same of one output."""
     score = _dot if name == "sparse" else _max_sim
     places = {text: at for at, text in enumerate(texts)}
     pairs = [(places[one], places[other]) for one, other in ranking_pairs(texts)]
@@ -114,7 +148,32 @@ def _figures(
         kept=float(np.mean([keeps_best(*each) for each in zip(*by_query, strict=True)])),
         agree=float(np.mean(agree)),
         largest=float(max(largest)),
+        error=_error(name, ours, theirs),
     )
+
+
+def _error(name: Name, ours: Sides, theirs: Sides) -> float:
+    """Length of all differences, as a share of that of all the reference's numbers."""
+    away = size = 0.0
+    for made, exact in zip(ours, theirs, strict=True):
+        for one, other in zip(made, exact, strict=True):
+            difference, numbers = (_weights if name == "sparse" else _numbers)(one, other)
+            away += float((difference**2).sum())
+            size += float((numbers**2).sum())
+    return float(np.sqrt(away / size)) if size else float(away > 0)
+
+
+def _weights(made: TextOutputs, exact: TextOutputs) -> tuple[Numbers, Numbers]:
+    """Differences of the weights of the tokens that either has, and the reference's weights."""
+    tokens = sorted(made.sparse.keys() | exact.sparse.keys())
+    one, other = (np.array([each.sparse.get(token, 0.0) for token in tokens]) for each in (made, exact))
+    return one - other, other
+
+
+def _numbers(made: TextOutputs, exact: TextOutputs) -> tuple[Numbers, Numbers]:
+    """The same of tokens' vectors."""
+    numbers = exact.vectors.astype(np.float64)
+    return made.vectors - numbers, numbers
 
 
 def _dot(query: TextOutputs, text: TextOutputs) -> float:
