@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Modules are compiled when they are first imported, not all of them beforehand: that is half of the time.
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
+INSTALL := $(PIP) install --no-compile
 # As many processes as cores. A file's tests stay together, and with them what they share; tests/durations.txt says which begin.
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # Kept beside the other caches, for it is valid in every clone: without it the types alone take a minute and a half.
@@ -100,16 +102,16 @@ $(VENV)/bin/pip:
 
 # What ends up on devices, or decides about bytes there, is installed by its digests; tests and their judges are not.
 $(VENV)/.installed: pyproject.toml $(LOCK) | $(VENV)/bin/pip
-	$(PIP) install --require-hashes --requirement $(LOCK)
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(INSTALL) --require-hashes --requirement $(LOCK)
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(PIP) install --no-build-isolation --editable '.[build,web,docs,test]'
+	$(INSTALL) --no-build-isolation --editable '.[build,web,docs,test]'
 	touch $@
 
 $(VENV)/.installed-judges: $(VENV)/.installed-test
-	$(PIP) install --no-build-isolation --editable '.[judges]'
+	$(INSTALL) --no-build-isolation --editable '.[judges]'
 	touch $@
 
 # The newest versions that pyproject.toml allows, for every Python and machine, with the digests of the index's files.
