@@ -179,8 +179,13 @@ def _fill(making: _Making, work: Path) -> None:
     for folder in (work, *(path for path in work.rglob("*") if path.is_dir() and not path.is_symlink())):
         folder.chmod(0o755)
     inside = work.resolve()
-    if out := [step.path for step in steps if not (work / step.path).resolve().is_relative_to(inside)]:
-        raise damaged(f"{out[0]} leads out of the bundle")
+    for step in steps:
+        try:
+            leads = (work / step.path).resolve()
+        except (OSError, RuntimeError) as error:  # a loop is a RuntimeError before Python 3.13
+            raise damaged(f"{step.path} leads nowhere") from error
+        if not leads.is_relative_to(inside):
+            raise damaged(f"{step.path} leads out of the bundle")
 
 
 def _is_made(place: Path, step: Step) -> bool:

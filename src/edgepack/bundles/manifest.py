@@ -78,6 +78,7 @@ _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
     ("visits",): dict,
 }
 """Of these, what is there is of that kind."""
+REMAKE = "make the bundle again, or unpack its archive again"
 _FILE_KEYS = {"path": str, "size": int, "sha256": str, "mode": str, "part": str}
 
 
@@ -291,6 +292,8 @@ def open_bundle(directory: Path) -> Bundle:
     folders = {parent.as_posix() for name in listed for parent in PurePosixPath(name).parents}
     for name, file in listed.items():
         _check_file(directory, name, file)
+        if file["mode"] == LINK:
+            _check_link(directory, name, folders)
     for path in (directory, *sorted(directory.rglob("*"))):
         _check_present(directory, path, known=listed.keys() | folders | {MANIFEST, SIGNATURE})
     return Bundle(directory=directory, manifest=manifest)
@@ -391,8 +394,7 @@ def _check_entry(path: Path, file: Any) -> None:
 
 
 def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
-    path = directory / name
-    hint = "make the bundle again, or unpack its archive again"
+    path, hint = directory / name, REMAKE
     try:
         if (mode := mode_of(path)) != file["mode"] and LINK in (mode, file["mode"]):
             raise BundleError(
@@ -416,6 +418,18 @@ def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
         )
     if file["mode"] == "0755" and mode != "0755":
         raise BundleError(f"{directory}: {name} is no longer executable", hint=f"chmod 755 {path}")
+
+
+def _check_link(directory: Path, name: str, folders: Set[str]) -> None:
+    """Of a link, the manifest says what it is called: what it leads to has to be in the bundle, where it was checked."""
+    try:
+        leads = (directory / name).resolve(strict=True)
+    except (OSError, RuntimeError) as error:  # a loop is a RuntimeError before Python 3.13
+        raise BundleError(f"{directory}: {name} is a link that leads nowhere", hint=REMAKE) from error
+    if name in folders:
+        raise BundleError(f"{directory}: {name} is a link, with files of the manifest behind it", hint=REMAKE)
+    if not leads.is_relative_to(directory.resolve()):
+        raise BundleError(f"{directory}: {name} is a link that leads out of the bundle", hint=REMAKE)
 
 
 def _check_present(directory: Path, path: Path, *, known: Set[str]) -> None:

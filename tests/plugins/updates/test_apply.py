@@ -383,6 +383,10 @@ OTHERS = [
         "is not what is to become",
     ),
     (lambda rows: [row.replace("\tembed\t", "\tem\0bed\t") for row in rows], "not valid"),
+    (
+        lambda rows: [*rows[:-1], "\t".join(("link", "link", "0" * 64, "1", "z", "z", "-")), rows[-1]],
+        "z leads nowhere",
+    ),
     (lambda rows: [row.replace("\tembed\t", f"\t{'e' * 256}\t") for row in rows], "not valid"),
     (lambda rows: [row.replace("\tembed\t", f"\t{'e/' * 600}e\t") for row in rows], "not valid"),
     (lambda rows: [row.replace(f"\t{LARGE}\t", f"\t{10**12}\t") for row in rows], "far more than its size"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgepack.bundles.manifest import digest, open_bundle
+from edgepack.bundles.manifest import digest, file_entry, open_bundle, write_manifest
 from edgepack.errors import BundleError
 from edgepack.records.bundle import Bundle
 
@@ -78,6 +78,45 @@ def test_a_link_led_elsewhere_is_noticed(bundle: Bundle) -> None:
     link.unlink()
     link.symlink_to("../manifest.json")
     with pytest.raises(BundleError, match="_internal/data is damaged"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        ("/etc/passwd", "leads out of the bundle"),
+        ("../..", "leads out of the bundle"),
+        ("data", "leads nowhere"),
+        ("none", "leads nowhere"),
+    ],
+)
+def test_a_link_that_the_manifest_lists_leads_to_what_is_in_the_bundle(
+    bundle: Bundle, to: str, said: str
+) -> None:
+    """Else what it leads to would be believed unread: of a link, the manifest holds the name alone."""
+    link = bundle.directory / "_internal" / "data"
+    link.unlink()
+    link.symlink_to(to)
+    files = [
+        file_entry(link, root=bundle.directory, part=file["part"])
+        if file["path"] == "_internal/data"
+        else file
+        for file in bundle.manifest["files"]
+    ]
+    write_manifest(bundle.directory, {**bundle.manifest, "files": files})
+    with pytest.raises(BundleError, match=said):
+        open_bundle(bundle.directory)
+
+
+def test_no_file_that_the_manifest_lists_lies_behind_a_link(bundle: Bundle, tmp_path: Path) -> None:
+    inside = bundle.directory / "_internal"
+    (inside / "real").mkdir()
+    (inside / "real" / "file").write_text("checked")
+    (inside / "by").symlink_to("real")
+    paths = (inside / "real" / "file", inside / "by", inside / "by" / "file")
+    more = [file_entry(path, root=bundle.directory, part="runner") for path in paths]
+    write_manifest(bundle.directory, {**bundle.manifest, "files": [*bundle.manifest["files"], *more]})
+    with pytest.raises(BundleError, match="files of the manifest behind it"):
         open_bundle(bundle.directory)
 
 
