@@ -59,6 +59,7 @@ def test_an_unknown_builder_option() -> None:
     fails(3, "unknown option runtim (did you mean runtime?)", *TARGET, "--set", "runtim=full")
 
 
+@pytest.mark.slow
 def test_an_unknown_recipe(tiny_model: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     fails(3, "int8", *TARGET, "-m", str(tiny_model), "-o", str(out), "--recipe", "imt8", output=out)
@@ -108,6 +109,7 @@ def test_an_unsupported_architecture(tiny_model: Path, tmp_path: Path) -> None:
     fails(6, "t5", *TARGET, "-m", str(model), "-o", str(tmp_path / "out"), output=tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_an_operator_that_no_kernel_implements(tiny_model: Path, tmp_path: Path) -> None:
     model = copy_of(tiny_model, tmp_path)
     ids = [
@@ -152,6 +154,7 @@ def test_a_gate_that_is_not_met(tiny_model: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_not_met(tiny_model: Path, tmp_path: Path) -> None:
     fails(
         *(14, "allows 0.1 MB", *TARGET, "-m", str(tiny_model), "-o", str(tmp_path), *UNGATED),
@@ -173,10 +176,12 @@ def test_no_network(tmp_path: Path) -> None:
     fails(7, "MiniLM", "bundle", "-t", "linux-x86-min", "-o", str(tmp_path / "out"), env=env)
 
 
+@pytest.mark.slow
 def test_offline_with_an_empty_cache(tmp_path: Path) -> None:
     fails(7, "offline", *TARGET, "-o", str(tmp_path / "out"), env={"EDGEPACK_CACHE": str(tmp_path / "cache")})
 
 
+@pytest.mark.slow
 def test_a_missing_compiler(tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "shadow" / "ziglang").mkdir(parents=True)
     (tmp_path / "shadow" / "ziglang" / "__init__.py").touch()

@@ -126,6 +126,7 @@ def oldest_and_newest() -> list[pytest.ParameterSet]:
     return [pytest.param(each, marks=pytest.mark.slow if each in between else ()) for each in found]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("python", oldest_and_newest())
 def test_pip_installs_the_wheel_and_nothing_else(
     packed: Path, folder: Path, tmp_path: Path, python: str

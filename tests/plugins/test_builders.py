@@ -606,6 +606,7 @@ def test_an_unknown_axis_is_refused(kiosk: Path, monkeypatch: pytest.MonkeyPatch
     assert "'flavour'; plugins bring: builder" in info.error
 
 
+@pytest.mark.slow
 def test_a_bundle_is_signed_before_it_is_packed(
     kiosk: Path, model: Path, kept: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,7 @@ def small_wordpiece(**normalizer: bool) -> Tokenizer:
     return made
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_wordpiece_gives_the_ids_of_the_real_tokenizer(tmp_path: Path, fuzz: int, lowercase: bool) -> None:
     tokenizer = small_wordpiece(lowercase=lowercase)
@@ -124,6 +125,7 @@ def same_ids(tokenizer: Tokenizer, kind: str, table: bytes, texts: list[str], fo
         assert found == wanted or not wanted, repr(text)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("squeezed", [False, True])
 def test_unigram_gives_the_ids_of_the_real_tokenizer(tmp_path: Path, fuzz: int, squeezed: bool) -> None:
     """As XLM-RoBERTa's, with SentencePiece's map of characters; squeezed as multilingual E5 has it."""
@@ -159,6 +161,7 @@ COMPOSED = [
 """What composes, what stands in its way, and a letter that is newer than the library's tables."""
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("steps", NORMALIZERS.values(), ids=NORMALIZERS)
 @pytest.mark.parametrize("count", [500, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_unigram_with_other_normalizers_gives_the_ids_of_the_real_tokenizer(

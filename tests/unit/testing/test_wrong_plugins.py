@@ -156,6 +156,7 @@ def test_a_plugin_for_the_interface_before(wrong: Wrong, monkeypatch: pytest.Mon
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("check", "changes", "words"),
     [

@@ -34,6 +34,7 @@ def document() -> str:
     return str(tokenizer.to_str())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("changes", [{}, {"add_prefix_space": True}, {"use_regex": False}], ids=str)
 def test_fuzz_texts(
     document: str, tokenizer_tool: Path, tmp_path: Path, fuzz: int, changes: dict[str, bool]
@@ -75,6 +76,7 @@ ODD = (
 QWEN, LLAMA = PATTERNS
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("pattern", [QWEN, LLAMA])
 def test_split_as_qwen_and_llama_have_it(
     document: str, tokenizer_tool: Path, tmp_path: Path, fuzz: int, pattern: str

@@ -75,6 +75,7 @@ def with_double_scores(document: dict[str, Any]) -> None:
 CHANGES = [as_it_is, with_squeezed_spaces, with_other_steps_and_no_splits, with_double_scores]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("change", CHANGES)
 def test_fuzz_texts(
     document: dict[str, Any],

@@ -104,6 +104,7 @@ CHANGES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("change", CHANGES)
 def test_other_components_on_fuzz_texts(
     tokenizer_tool: Path, tmp_path: Path, change: Callable[[Tokenizer], None]
