@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 import re
 import socket
 import time
@@ -11,13 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from edgepack.errors import DownloadError, EdgepackError, UsageError
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 log = logging.getLogger(__name__)
@@ -125,6 +128,14 @@ def retrying(
             pause(seconds)
 
 
+@cache
+def _certificates(trust_env: bool, file: str | None, folder: str | None) -> ssl.SSLContext:
+    """Those that a client trusts, read once: that takes 60 ms. The variables are httpx's, and here for the cache to know them."""
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=trust_env)
+
+
 @contextmanager
 def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) -> Iterator[httpx.Client]:
     """A client that follows redirects, honours the system's proxies and certificates, and refuses plain HTTP.
@@ -155,6 +166,7 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
     timeout = httpx.Timeout(policy.read_timeout, connect=policy.connect_timeout)
     try:
         opened = httpx.Client(
+            verify=_certificates(not direct, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")),
             timeout=timeout,
             follow_redirects=True,
             trust_env=not direct,

@@ -55,10 +55,18 @@ def entry_points(group: str) -> list[Point]:
     """A group's entry points by name, those of edgepack itself first: a clash of names is the newcomer's to mend."""
     # The same distribution can be found twice (an editable install beside its source folder).
     unique = {(point.name, point.value): point for point in importlib.metadata.entry_points(group=group)}
-    return sorted(map(_read, unique.values()), key=lambda point: (not point.is_ours, point.name))
+    # A distribution's metadata is parsed anew whenever it is asked for, and edgepack's own has twenty entry points.
+    owners = {
+        id(point.dist): _owner(point) for point in {id(each.dist): each for each in unique.values()}.values()
+    }
+    found = [_point(each, *owners[id(each.dist)]) for each in unique.values()]
+    return sorted(found, key=lambda point: (not point.is_ours, point.name))
 
 
-def _read(point: EntryPoint) -> Point:
-    # Parsed anew whenever it is asked for: once is a third of what a plugin adds to a start.
+def _owner(point: EntryPoint) -> tuple[str, str]:
     said = point.dist.metadata if point.dist else {"Name": "?", "Version": "?"}
-    return Point(point=point, distribution=said["Name"], version=said["Version"])
+    return said["Name"], said["Version"]
+
+
+def _point(point: EntryPoint, distribution: str, version: str) -> Point:
+    return Point(point=point, distribution=distribution, version=version)
