@@ -46,7 +46,7 @@ def test_what_is_said_once_is_read_once(site: Path, monkeypatch: pytest.MonkeyPa
         return call
 
     monkeypatch.setattr(chosen, "load_toml", counted(load_toml))
-    monkeypatch.setattr(entry_points, "_read", counted(entry_points._read))
+    monkeypatch.setattr(entry_points, "_owner", counted(entry_points._owner))
     load_plugins()
     assert len(read) == len(set(read))
     assert {"pyproject.toml", "plugin_000", "plugin_004"} <= set(read)
