@@ -308,6 +308,51 @@ def test_the_memory_of_all_processes_together_is_limited(run: Run) -> None:
     assert done.passed == "memory"
 
 
+PYTHON = "/usr/bin/python3"
+"""One that is seen in the sandbox."""
+needs_python = pytest.mark.skipif(not os.path.exists(PYTHON), reason=f"there is no {PYTHON}")
+HOLDERS = {
+    "files in memory": """
+kept = [os.memfd_create("x") for each in range(4)]
+for file in kept:
+    for each in range(60):
+        os.write(file, b"x" * (1 << 20))
+""",
+    "sockets": """
+kept = []
+for each in range(500):
+    kept += socket.socketpair()
+    kept[-1].setblocking(False)
+    try:
+        while kept[-1].send(bytes(65536)):
+            pass
+    except BlockingIOError:
+        pass
+""",
+}
+
+
+@needs_python
+@pytest.mark.parametrize("what", HOLDERS)
+def test_memory_that_is_no_process_s_is_limited_too(run: Run, what: str) -> None:
+    script = f"import os, socket, time\n{HOLDERS[what]}\ntime.sleep(20)"
+    limits = RunLimits(resident=150 << 20)
+    done = run(f"exec {PYTHON} -c '{script}'", limits=limits)
+    assert done.passed == "memory"
+
+
+@needs_python
+def test_there_is_no_memory_that_outlives_who_took_it(inside: Run, sandbox: Sandbox) -> None:
+    """Segments of System V lie nowhere where they could be counted."""
+    if sandbox.kind != "namespaces":
+        pytest.skip("bubblewrap has no such setting")
+    take = "import ctypes; print(ctypes.CDLL(None).shmget(0, 1 << 20, 0o1600))"
+    said = inside(f"cat /proc/sys/kernel/shmall; {PYTHON} -c '{take}'").output.split()
+    if said[0] != "0":
+        pytest.skip("this kernel does not let namespaces have settings of their own")
+    assert said[1:] == ["-1"]
+
+
 def test_output_is_limited(run: Run) -> None:
     limits = RunLimits(output=1 << 20)
     done = run("head -c 1000000 /dev/zero", limits=limits)

@@ -11,6 +11,7 @@ import marshal
 import os
 import resource
 import select
+import stat
 import sys
 import time
 from typing import Any, NoReturn
@@ -38,12 +39,28 @@ BESIDE = 16
 """Processes that the kernel allows beside what is allowed, so that it is seen that there are too many."""
 SCRATCH_FILES = 65536
 """That /tmp may have: each takes memory beside its content."""
+MAY_HOLD = {stat.S_IFSOCK: 208 << 10, stat.S_IFIFO: 64 << 10}
+"""Bytes, as Linux has them where nobody set them."""
 SOONEST, LATEST = 0.02, 0.25
 """Seconds between two looks at what runs."""
 LAST = 10.0
 """Seconds that are waited for what was killed: a process in an uninterruptible sleep does not end."""
 
 Task = dict[str, Any]
+
+
+def in_memory() -> int:
+    """The file system of files that are memory alone; -1 before Linux 3.17."""
+    try:
+        file = os.memfd_create("none")
+    except OSError:
+        return -1
+    found = os.fstat(file).st_dev
+    os.close(file)
+    return found
+
+
+IN_MEMORY = in_memory()
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -222,7 +239,8 @@ def passed_limit(limits: Task, idle: Any) -> str | None:
     family = descendants()
     if sum(threads for _, threads, _, _ in family) > limits["processes"]:
         return "processes"
-    if sum(pages for _, _, pages, _ in family) * resource.getpagesize() > limits["resident"]:
+    resident = sum(pages for _, _, pages, _ in family) * resource.getpagesize()
+    if resident + held_open(family) > limits["resident"]:
         return "memory"
     return "idle" if idle(family) > limits["idle"] else None
 
@@ -266,6 +284,30 @@ def descendants() -> list[tuple[int, int, int, int]]:
             family.append(each)
             left.append(each[0])
     return family
+
+
+def held_open(family: list[tuple[int, int, int, int]]) -> int:
+    """Bytes of memory that are in no process's pages: files that lie in no folder, and what sockets and pipes may hold at most."""
+    held: dict[tuple[int, int], int] = {}
+    for process, _, _, _ in family:
+        folder = f"/proc/{process}/fd"
+        try:
+            names = os.listdir(folder)
+        except OSError:  # it has just ended
+            continue
+        for name in names:
+            try:
+                found = os.stat(f"{folder}/{name}")
+            except OSError:
+                continue
+            size = (
+                found.st_blocks * 512
+                if found.st_dev == IN_MEMORY
+                else MAY_HOLD.get(stat.S_IFMT(found.st_mode))
+            )
+            if size:
+                held[found.st_dev, found.st_ino] = size
+    return sum(held.values())
 
 
 def reap(child: int, *, killed: bool) -> Task:
@@ -317,6 +359,8 @@ def lay_out(task: Task) -> None:
     call("unshare", NEW_NS | NEW_NET | NEW_IPC | NEW_UTS)
     raise_loopback()
     write("/proc/sys/user/max_user_namespaces", 0)  # forbids further ones
+    for name in ("shmall", "msgmni"):  # whose memory is nobody's
+        write(f"/proc/sys/kernel/{name}", 0)
     root = task["root"]
     call("mount", "none", "/", None, REC | PRIVATE, None)
     call("mount", "sandbox", root, "tmpfs", NOSUID | NODEV, "mode=755,size=4m")
