@@ -179,6 +179,21 @@ def _require_consistent(result: DeviceResult) -> None:
         raise Malformed(f"{result.id} passed, and {short[0]}")
 
 
+def record_files(path: Path, bundle: Bundle) -> tuple[Path, ...]:
+    """The record beside a bundle's folder or archive, and its signature where it has one; empty where there is none of this very bundle.
+
+    Nobody vouches for it but its signer: whoever gets the files has the signature to check.
+    """
+    file = record_file_of(path, bundle.name)
+    try:
+        subject, _ = _parse(parse_foreign(read_foreign(file, most=MOST)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ()
+    if subject != digest(bundle):
+        return ()
+    return (file, *(each for each in (signature_of(file),) if each.is_file()))
+
+
 def require_device(
     file: Path, bundle: Bundle, wanted: str, *, limits: ModelOptions, key: PublicKey | None, store: Store
 ) -> DeviceResult:
