@@ -1,4 +1,4 @@
-"""BERT's WordPiece as a table for the web: the vocabulary as text in the order of its ids, the rest as the native runner has it.
+"""Tokenizers as tables for the web: WordPiece's vocabulary as text in the order of its ids, the rest as the native runner has it.
 
 A trie is what a program wants that uses a file in place; JavaScript makes a map of its own, and the plain list is a
 quarter smaller under brotli: 91 kB instead of 122 for BERT's vocabulary.
@@ -10,11 +10,12 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
+from edgepack.models.read.tokenizer import pad_id_of
 from edgepack.runner.tokenizer.added_tokens import added_tokens, flags_of, word_sections
-from edgepack.runner.tokenizer.compile import BY_CODE_POINT_STEP, normalizer_tables, piece_tables
+from edgepack.runner.tokenizer.compile import BY_CODE_POINT_STEP, normalizer_tables, piece_tables, steps_of
 from edgepack.runner.tokenizer.sections import pack_sections, u32
 from edgepack.runner.tokenizer.template import template_of
+from edgepack.runner.tokenizer.unigram import unigram_sections
 from edgepack.runner.tokenizer.unsupported import unsupported
 
 NORMALIZED = 8
@@ -74,3 +75,25 @@ def added_rows(document: Mapping[str, Any], tokenizer: Tokenizer) -> list[tuple[
     for content, token in added_tokens(document, tokenizer):
         rows.append((content, token["id"], flags_of(token) | NORMALIZED * token["normalized"]))
     return rows
+
+
+def unigram_table(text: str) -> bytes:
+    """The same: what the native program's table has, with added tokens as JavaScript finds them.
+
+    Raises ``UnsupportedModelError`` for another model than Unigram, and for components that have no table.
+    """
+    document = json.loads(text)
+    if document["model"].get("type") != "Unigram":
+        raise unsupported("model", str(document["model"].get("type")))
+    tokenizer = Tokenizer.from_str(text)
+    splitter = document.get("pre_tokenizer")
+    splits = steps_of(splitter, "pretokenizers") if splitter else []
+    return pack_sections(
+        {
+            **unigram_sections(document, splits, pad_id_of(tokenizer)),
+            "added": json.dumps(added_rows(document, tokenizer), ensure_ascii=False).encode(),
+            "template": template_of(document.get("post_processor"), tokenizer),
+            **word_sections(document),
+            **normalizer_tables(document.get("normalizer")),
+        }
+    )
