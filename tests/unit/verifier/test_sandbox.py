@@ -310,7 +310,7 @@ def test_the_memory_of_all_processes_together_is_limited(run: Run) -> None:
 
 PYTHON = "/usr/bin/python3"
 """One that is seen in the sandbox."""
-needs_python = pytest.mark.skipif(not os.path.exists(PYTHON), reason=f"there is no {PYTHON}")
+needs_python = pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"there is no {PYTHON}")
 HOLDERS = {
     "files in memory": """
 kept = [os.memfd_create("x") for each in range(4)]
