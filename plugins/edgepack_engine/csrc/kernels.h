@@ -87,8 +87,12 @@ constexpr size_t padded_keys(size_t tokens) {
     const size_t to = tokens <= KEYS ? 16 : KEYS;
     return (tokens + to - 1) / to * to;
 }
-// Numbers that `Attention::room` has for texts of so many tokens.
-constexpr size_t attention_room(size_t tokens, size_t size) { return 2 * padded_keys(tokens) * size + QUERIES * (size + 2); }
+// Numbers of 32 bits that `Attention::room` has for texts of so many tokens.
+constexpr size_t attention_room(size_t tokens, size_t size) {
+    const size_t padded = padded_keys(tokens), tiles = (padded + KEYS - 1) / KEYS;
+    const size_t numbers = padded * (size + 3) + tiles * size + QUERIES * (size + size / 2 + 3);
+    return (numbers + 15) / 16 * 16;
+}
 // For the processor that the program runs on.
 const Kernels &kernels_here();
 

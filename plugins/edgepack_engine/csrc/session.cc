@@ -10,6 +10,8 @@
 
 #include "base/threads.h"
 
+#pragma clang fp contract(off)
+
 namespace embed {
 
 namespace {
