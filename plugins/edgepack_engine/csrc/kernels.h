@@ -46,8 +46,9 @@ struct Attention {
     size_t tokens, heads, groups, size;  // `groups`: heads of keys and values
     size_t radius;                     // of a window to both sides; 0: none
     bool causal;                       // whether a token attends only to itself and what is before
+    bool in_floats;                    // and not in whole numbers
     float scale;
-    const float *distances;            // [heads, reach]: added to scores, by key less query; the middle is 0 apart. May be null
+    const float *distances;            // [heads, reach]: added to scores, by key less query; the middle is 0 apart, may be null
     size_t reach;
     float *room;                       // as attention_room says
 };
