@@ -31,6 +31,7 @@ from edgepack.console import Story
 from edgepack.files.store import Store, default_root
 from edgepack.foundry.link.library import reduce_runtime
 from edgepack.models.find.source import ingest
+from edgepack.models.ort import c_api as ort
 from edgepack.operators.config import required
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
@@ -38,7 +39,6 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import ModelOptions, Platform
-from edgepack.runner.frozen.model import ort
 from edgepack.runtimes.library import format_for
 
 PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")

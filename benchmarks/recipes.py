@@ -140,7 +140,7 @@ def main() -> None:
 def _contestants(
     source: ModelSource, arguments: argparse.Namespace, context: HostContext
 ) -> list[Contestant]:
-    binding = find_spec("edgepack.runner.frozen.model.ort")
+    binding = find_spec("edgepack.models.ort.c_api")
     assert binding is not None and binding.origin is not None
     kind = binding.origin
     found = [Contestant(name=STOCK, kind=kind, model=exported_model(source, context=context))]

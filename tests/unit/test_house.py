@@ -110,6 +110,25 @@ def test_no_circle_of_rooms() -> None:
     assert not circles(arrows)
 
 
+def test_no_circle_of_packages() -> None:
+    """Between the folders at the top of ``src/edgepack``, too, whichever of their rooms import one another."""
+    assert not circles(packages_and_what_they_import())
+
+
+def packages_and_what_they_import() -> dict[str, set[str]]:
+    arrows: dict[str, set[str]] = {}
+    for name in MODULES:
+        if name.startswith("edgepack."):
+            others = {package_of(other) for other in imports_of(name) if other.startswith("edgepack.")}
+            arrows.setdefault(package_of(name), set()).update(others - {package_of(name)})
+    return arrows
+
+
+def package_of(module: str) -> str:
+    """The folder or module at the top of ``src/edgepack`` that a module is in."""
+    return ".".join(module.split(".")[:2])
+
+
 def test_a_room_is_small_enough_to_look_over() -> None:
     rooms: dict[Path, int] = {}
     for file in MODULES.values():

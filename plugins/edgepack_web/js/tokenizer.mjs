@@ -1,5 +1,5 @@
 // Texts to token ids, id for id as Hugging Face's tokenizers makes them. BERT's WordPiece is done here with tables that were
-// read off the real tokenizer when the bundle was made (src/edgepack/runner/tokenizer/wordpiece_table.py writes them), Unigram in
+// read off the real tokenizer when the bundle was made (src/edgepack/runner/tokenizer/web_tables.py writes them), Unigram in
 // unigram.mjs; everything else goes through @huggingface/tokenizers. Either was compared with the real one before the bundle was written.
 import { ByCodePoint, eachPoint } from "./normal.mjs";
 import { byCodePoint, sectionsOf, u32 } from "./table.mjs";

@@ -1,5 +1,5 @@
 // Unigram models (XLM-RoBERTa, multilingual E5 and their like), id for id as Hugging Face's tokenizers makes them, with the tables
-// of the native program (src/edgepack/runner/tokenizer/unigram_table.py writes them; csrc/tokenizer/unigram.cc does the same).
+// of the native program (src/edgepack/runner/tokenizer/web_tables.py writes them; csrc/tokenizer/unigram.cc does the same).
 import { ByCodePoint, Compose } from "./normal.mjs";
 import { byCodePoint, sectionsOf, u32 } from "./table.mjs";
 import { WHITE, finder, frameOf, framed, split, wellFormed } from "./tokenizer.mjs";

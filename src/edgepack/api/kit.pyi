@@ -18,6 +18,7 @@ from edgepack.cli.options import offline_option as offline_option
 from edgepack.cli.output import print_json as print_json
 from edgepack.cli.output import print_rich as print_rich
 from edgepack.cli.output import say as say
+from edgepack.device.record import record_files as record_files
 from edgepack.errors import CannotRunHere as CannotRunHere
 from edgepack.errors import OutputError as OutputError
 from edgepack.errors import SignatureError as SignatureError
@@ -135,7 +136,6 @@ from edgepack.runner.runtime_folder import RuntimeFolder as RuntimeFolder
 from edgepack.runner.runtime_folder import SystemLibrary as SystemLibrary
 from edgepack.runner.runtime_folder import onnxruntime_files as onnxruntime_files
 from edgepack.runner.runtime_folder import system_libraries as system_libraries
-from edgepack.runner.tokenizer.tables import tokenizer_cases as tokenizer_cases
 from edgepack.signing.keys import PublicKey as PublicKey
 from edgepack.signing.keys import load_public as load_public
 from edgepack.signing.signatures import require_name as require_name
@@ -152,6 +152,7 @@ from edgepack.tools import find as find
 from edgepack.tools import run_tool as run_tool
 from edgepack.typed import load_toml as load_toml
 from edgepack.typed import read_table as read_table
+from edgepack.verifier.cases import tokenizer_cases as tokenizer_cases
 from edgepack.verifier.compatibility import Fit as Fit
 from edgepack.verifier.gate import verification_texts as verification_texts
 from edgepack.verifier.made_here import may_run as may_run

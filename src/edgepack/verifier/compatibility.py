@@ -10,10 +10,10 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, ToolError
 from edgepack.files.elf import architecture
+from edgepack.models.ort import c_api as binding
 from edgepack.models.ort.releases import writers_of
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.records.operators import Operator
-from edgepack.runner.frozen.model import ort as binding
 from edgepack.verifier.without_operators import Name, ort_format_version, prune_onnx, prune_ort
 
 _SCRIPT = """\

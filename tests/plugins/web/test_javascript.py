@@ -15,8 +15,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 import edgepack_web
 from edgepack.errors import UnsupportedModelError
 from edgepack.runner.frozen.model.embedder import batches
-from edgepack.runner.tokenizer.unigram_table import unigram_table
-from edgepack.runner.tokenizer.wordpiece_table import wordpiece_table
+from edgepack.runner.tokenizer.web_tables import unigram_table, wordpiece_table
 from edgepack.verifier.texts.fuzz import fuzz_texts, fuzz_texts_for
 from edgepack_web.modules import joined, without_comments
 from edgepack_web.npm.node import find_node

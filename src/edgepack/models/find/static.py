@@ -21,10 +21,9 @@ from edgepack.models.read.static import (
     table_of,
     unknown_token,
 )
-from edgepack.models.read.tokenizer import highest_token, open_tokenizer
+from edgepack.models.read.tokenizer import highest_token, open_tokenizer, pad_id_of
 from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, ModelSource, Pooling
 from edgepack.records.target import Reading
-from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
 
 PRECISIONS = {"F16": "fp16", "BF16": "bf16", "I8": "int8"}
 """Of tables that are not in full precision."""

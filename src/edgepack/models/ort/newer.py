@@ -15,9 +15,9 @@ import onnx
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.fetch.wheels import wheel_file
+from edgepack.models.ort.c_api import ARENA_ALLOCATOR, DEFAULT_MEMORY, LOG_FATAL, Api, OrtError
 from edgepack.models.ort.releases import StockRelease, lacking, running, stock_files, stock_releases
 from edgepack.models.ort.session import open_session
-from edgepack.runner.frozen.model.ort import ARENA_ALLOCATOR, DEFAULT_MEMORY, LOG_FATAL, Api, OrtError
 
 Array = npt.NDArray[np.generic]
 LIBRARY = "libonnxruntime.so*"

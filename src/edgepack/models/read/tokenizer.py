@@ -13,6 +13,8 @@ from edgepack.models.read.sentence_transformers import transformer_file
 from edgepack.models.read.static import is_static_source
 from edgepack.records.model import ModelSource
 
+PAD_NAMES = ("[PAD]", "<pad>", "<|padding|>", "<|endoftext|>")
+
 
 def load_tokenizer(source: ModelSource) -> Tokenizer:
     """The tokenizer that is shipped, cutting at ``source.max_length`` tokens ([CLS] and [SEP] included), unpadded."""
@@ -54,6 +56,15 @@ def highest_token(path: Path) -> int:
     if not vocabulary:
         raise ModelError(f"{path.name} has an empty vocabulary", hint=EDITED)
     return max(vocabulary.values())
+
+
+def pad_id_of(tokenizer: Tokenizer) -> int:
+    """The id to fill batches with. It is masked, so any id of the vocabulary would do."""
+    padding = tokenizer.padding
+    if padding is not None:
+        return int(padding["pad_id"])
+    ids = (tokenizer.token_to_id(name) for name in PAD_NAMES)
+    return next((found for found in ids if found is not None), 0)
 
 
 def _parse(text: str, name: str) -> Tokenizer:

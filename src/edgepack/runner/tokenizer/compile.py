@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from edgepack.context import BuildContext
 from edgepack.models.read.panics import panics_reported
-from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
+from edgepack.models.read.tokenizer import pad_id_of
 from edgepack.runner.tokenizer.added_tokens import added_sections
 from edgepack.runner.tokenizer.byte_level_bpe import byte_level_sections
 from edgepack.runner.tokenizer.character_bpe import character_sections

@@ -1,4 +1,4 @@
-"""A model's tokenizer for runners in other languages, and the texts that they are compared on."""
+"""A model's tokenizer for runners in other languages."""
 
 import json
 import struct
@@ -8,19 +8,11 @@ from dataclasses import dataclass
 from tokenizers import Tokenizer
 
 from edgepack.errors import UnsupportedModelError
-from edgepack.models.read.tokenizer import load_tokenizer, minimal_json
+from edgepack.models.read.tokenizer import minimal_json, pad_id_of
 from edgepack.records.model import ModelSource
-from edgepack.runner.frozen.tokenizer.hugging_face import pad_id_of
-from edgepack.runner.frozen.tokenizer.truncation import PLAIN_SPACE, SPACE, boundary_of
 from edgepack.runner.tokenizer.template import template_of
-from edgepack.runner.tokenizer.unigram_table import unigram_table
-from edgepack.runner.tokenizer.wordpiece_table import wordpiece_table
-from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.texts.fuzz import fuzz_texts_for
-
-LONGEST_COMPARED = 128
-"""Tokens: so that truncation is tried, too."""
-SEED = 20
+from edgepack.runner.tokenizer.truncation import PLAIN_SPACE, SPACE, boundary_of
+from edgepack.runner.tokenizer.web_tables import unigram_table, wordpiece_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,16 +64,3 @@ def _table(make: Callable[[str], bytes], text: str) -> bytes | None:
         return make(text)
     except UnsupportedModelError:
         return None
-
-
-def tokenizer_cases(source: ModelSource, count: int) -> list[tuple[str, list[int], list[int]]]:
-    """Texts with the ids and types that the real tokenizer gives them.
-
-    The verification texts, then ``count`` fuzz texts; truncated to the model's length or to 128 tokens, whichever is
-    less.
-    """
-    tokenizer = load_tokenizer(source)
-    tokenizer.enable_truncation(min(source.max_length, LONGEST_COMPARED))
-    texts = [*verification_texts(), *fuzz_texts_for(tokenizer, count, seed=SEED)]
-    encodings = tokenizer.encode_batch_fast(texts)
-    return [(text, encoding.ids, encoding.type_ids) for text, encoding in zip(texts, encodings, strict=True)]

@@ -11,13 +11,13 @@ from tests.support.newer_models import write_new_model
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.lower import adapt
 from edgepack.models.ort import newer
+from edgepack.models.ort.c_api import OrtError
 from edgepack.models.ort.newer import ReleaseSession, session_for
 from edgepack.models.ort.session import open_session
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.target import ModelOptions
 from edgepack.runner.freeze.sample_bundle import stock_library
-from edgepack.runner.frozen.model.ort import OrtError
 
 
 def model_of(operator: str, *, opset: int = 17) -> bytes:

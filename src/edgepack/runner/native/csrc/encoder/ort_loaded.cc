@@ -1,0 +1,71 @@
+// The C API of a shared library. The table of functions only ever grows (upstream guards the order with static_asserts),
+// so that version 5 of it serves every library since 1.5: https://onnxruntime.ai/docs/api/c/struct_ort_api.html
+#include <dlfcn.h>
+
+#include "encoder/ort.h"
+
+namespace embed {
+
+namespace {
+
+struct ApiBase {
+    const void *(*GetApi)(uint32_t version);
+    const char *(*GetVersionString)();
+};
+
+}  // namespace
+
+Error open_ort(const std::string &library, const Ort *&ort) {
+    static Ort loaded;
+    static std::string version;
+    void *handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    auto base = handle ? reinterpret_cast<const ApiBase *(*)()>(dlsym(handle, "OrtGetApiBase")) : nullptr;
+    if (!base) return fail(RUNTIME, std::string("the model does not load: cannot load the library: ") + dlerror(), TRY_SELF_TEST);
+    const std::string found = base()->GetVersionString();
+    // Sessions keep a pointer to the table: what one release made, another must not be called with.
+    if (!version.empty() && found != version)
+        return fail(RUNTIME, "this process runs ONNX Runtime " + version + " of another bundle, this bundle's is " + found,
+                    "open bundles of different releases in processes of their own, or each with its own libembed");
+    if (!version.empty()) {
+        ort = &loaded;
+        return {};
+    }
+    auto table = static_cast<void *const *>(base()->GetApi(5));
+    if (!table)
+        return fail(RUNTIME, "the model does not load: ONNX Runtime " + found + " does not offer version 5 of its C API", TRY_SELF_TEST);
+#define TAKE(name, slot) loaded.name = reinterpret_cast<decltype(loaded.name)>(table[slot])
+    TAKE(GetErrorMessage, 2);
+    TAKE(CreateEnv, 3);
+    TAKE(CreateSessionFromArray, 8);
+    TAKE(Run, 9);
+    TAKE(CreateSessionOptions, 10);
+    TAKE(DisableMemPattern, 17);
+    TAKE(SetSessionLogSeverityLevel, 22);
+    TAKE(SetIntraOpNumThreads, 24);
+    TAKE(SessionGetInputCount, 30);
+    TAKE(SessionGetInputName, 36);
+    TAKE(SessionGetOutputName, 37);
+    TAKE(CreateTensorWithDataAsOrtValue, 49);
+    TAKE(GetTensorMutableData, 51);
+    TAKE(GetTensorElementType, 60);
+    TAKE(GetDimensionsCount, 61);
+    TAKE(GetDimensions, 62);
+    TAKE(GetTensorTypeAndShape, 65);
+    TAKE(CreateCpuMemoryInfo, 69);
+    TAKE(AllocatorFree, 76);
+    TAKE(GetAllocatorWithDefaultOptions, 78);
+    TAKE(ReleaseEnv, 92);
+    TAKE(ReleaseStatus, 93);
+    TAKE(ReleaseMemoryInfo, 94);
+    TAKE(ReleaseSession, 95);
+    TAKE(ReleaseValue, 96);
+    TAKE(ReleaseTensorTypeAndShapeInfo, 99);
+    TAKE(ReleaseSessionOptions, 100);
+    TAKE(AddSessionConfigEntry, 130);
+#undef TAKE
+    version = found;
+    ort = &loaded;
+    return {};
+}
+
+}  // namespace embed

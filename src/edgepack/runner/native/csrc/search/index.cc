@@ -1,0 +1,205 @@
+#include "search/index.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <sys/stat.h>
+
+#include "base/sha256.h"
+
+namespace embed {
+
+namespace {
+
+constexpr size_t HEADER = 256, DIGITS = 32;
+constexpr char MARK[] = " # embed search 1, model ";
+
+uint32_t adler32(std::string_view bytes, uint32_t start) {
+    uint32_t a = start & 0xFFFF, b = start >> 16;
+    while (!bytes.empty()) {
+        // So many that the sums stay below 2^32.
+        std::string_view part = bytes.substr(0, 5552);
+        for (char byte : part) a += uint8_t(byte), b += a;
+        a %= 65521, b %= 65521;
+        bytes.remove_prefix(part.size());
+    }
+    return b << 16 | a;
+}
+
+std::string_view bytes_of(const float *numbers, size_t count) {
+    return {reinterpret_cast<const char *>(numbers), count * sizeof(float)};
+}
+
+Error foreign(const std::string &path) {
+    return fail(INPUT, path + " is not an index of embed search", "name another file with --index");
+}
+
+}  // namespace
+
+// Sixteen products at a time: a compiler may not reorder the sum of floats by itself.
+float dot(const float *first, const float *second, size_t size) {
+    typedef float Four __attribute__((vector_size(16)));
+    Four sums[4] = {}, one[4], other[4];
+    size_t at = 0;
+    for (; at + 16 <= size; at += 16) {
+        memcpy(one, first + at, sizeof one);
+        memcpy(other, second + at, sizeof other);
+        sums[0] += one[0] * other[0], sums[1] += one[1] * other[1], sums[2] += one[2] * other[2], sums[3] += one[3] * other[3];
+    }
+    Four together = sums[0] + sums[1] + sums[2] + sums[3];
+    float sum = together[0] + together[1] + together[2] + together[3];
+    for (; at < size; at++) sum += first[at] * second[at];
+    return sum;
+}
+
+std::string sha256_of(std::string_view text) {
+    Sha256 digest;
+    digest.update(reinterpret_cast<const uint8_t *>(text.data()), text.size());
+    return digest.finish();
+}
+
+// npy 1.0; NumPy passes over the comment.
+std::string Index::header(size_t count, const std::string &model, uint32_t checksum) const {
+    char text[HEADER + 1];
+    int size = snprintf(text, sizeof text, "\x93NUMPY\x01%c\xF6%c{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }%s%s, adler32 %08x",
+                        0, 0, count, dimension_, MARK, model.c_str(), checksum);
+    memset(text + size, ' ', HEADER - size_t(size));
+    text[HEADER - 1] = '\n';
+    return {text, HEADER};
+}
+
+Error Index::open(const std::string &path, bool asked, const std::string &model, size_t dimension) {
+    path_ = path, asked_ = asked, model_ = model, dimension_ = dimension;
+    if (path_.empty()) return {};
+    struct stat status;
+    // A link that nobody named may lead to any file of the user's.
+    bool link = !asked && lstat(path_.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+    if (Error error = link ? foreign(path_) : find_kept(model)) {
+        if (asked) return error;
+        say("note: the vectors are not kept: " + error.message + "\n");
+        path_.clear();
+    } else if (!problem_.empty()) {
+        say("note: " + path_ + " " + problem_ + ": made anew\n");
+    }
+    return {};
+}
+
+Error Index::find_kept(const std::string &model) {
+    struct stat status;
+    int failure = stat(path_.c_str(), &status) ? errno : 0;
+    if (failure == ENOENT) return {};
+    if (!failure && !S_ISREG(status.st_mode)) return foreign(path_);
+    found_ = true;
+    if (!failure && status.st_size == 0) return {};
+    if (!failure) failure = kept_->open(path_.c_str());
+    if (failure) return fail(INPUT, "cannot read " + path_ + ": " + strerror(failure));
+    std::string_view all(reinterpret_cast<const char *>(kept_->data()), kept_->size());
+    std::string_view start = all.substr(0, HEADER);
+    size_t at = start.find(MARK);
+    if (at == std::string_view::npos) return foreign(path_);
+    if (start.substr(at + sizeof MARK - 1, model.size()) != model) {
+        problem_ = "is of another model or other settings";
+        return {};
+    }
+    size_t entry = 4 * dimension_ + DIGITS, count = (all.size() - start.size()) / entry;
+    bool whole = all.size() == HEADER + count * entry;
+    whole = whole && start == header(count, model, adler32(all.substr(HEADER), 1));
+    // search() makes no others, whether or not the model's are of length 1. What is not a number is not so either.
+    for (size_t at = 0; whole && at < count; at++) {
+        auto row = reinterpret_cast<const float *>(kept_rows(at, 1).data());
+        float square = dot(row, row, dimension_);
+        whole = square == 0 || (square > 0.998f && square < 1.002f);
+    }
+    if (whole) count_ = count;
+    else problem_ = "is damaged";
+    return {};
+}
+
+std::string_view Index::kept_rows(size_t start, size_t count) const {
+    return {reinterpret_cast<const char *>(kept_->data()) + HEADER + start * dimension_ * 4, count * dimension_ * 4};
+}
+
+std::string_view Index::digest(size_t at) const { return {kept_rows(count_, 0).data() + at * DIGITS, DIGITS}; }
+
+// Which row is that of a text; -1: none. `guess` is looked at first.
+ptrdiff_t Index::place(std::string_view wanted, size_t guess) {
+    if (guess < count_ && digest(guess) == wanted) return ptrdiff_t(guess);
+    if (places_.empty())
+        for (size_t at = 0; at < count_; at++) places_[digest(at)] = at;
+    auto found = places_.find(wanted);
+    return found == places_.end() ? -1 : ptrdiff_t(found->second);
+}
+
+Error Index::vectors(const std::vector<Record> &records, const Make &make, std::vector<float> &rows) {
+    size_t start = digests_.size() / DIGITS;
+    std::vector<ptrdiff_t> places;
+    std::vector<std::string_view> missing;
+    bool same = true;
+    for (const Record &record : records) {
+        std::string digest = sha256_of(record.text).substr(0, DIGITS);
+        places.push_back(place(digest, start + places.size()));
+        same = same && places.back() == ptrdiff_t(start + places.size() - 1);
+        if (places.back() < 0) missing.push_back(record.text);
+        digests_ += digest;
+    }
+    std::vector<float> made;
+    if (!missing.empty())
+        if (Error error = make(missing, made)) return error;
+    rows.resize(records.size() * dimension_);
+    const char *next = bytes_of(made.data(), 0).data();
+    for (size_t at = 0; at < places.size(); at++) {
+        const char *from = places[at] < 0 ? next : kept_rows(size_t(places[at]), 1).data();
+        if (places[at] < 0) next += dimension_ * 4;
+        memcpy(&rows[at * dimension_], from, dimension_ * 4);
+    }
+    return path_.empty() ? Error{} : write(rows, same, start);
+}
+
+Error Index::write(const std::vector<float> &rows, bool same, size_t start) {
+    if (!writing_ && same) return {};
+    if (!writing_)
+        if (Error error = begin(start)) return give_up(error);
+    append(bytes_of(rows.data(), rows.size()));
+    if (Error error = output_.flush()) return give_up(error);
+    return {};
+}
+
+// A new file, with the first rows as they are.
+Error Index::begin(size_t count) {
+    if (Error error = output_.open(&path_)) return error;
+    writing_ = true;
+    output_.write(std::string(HEADER, ' '));
+    append(kept_rows(0, count));
+    return output_.flush();
+}
+
+void Index::append(std::string_view bytes) {
+    checksum_ = adler32(bytes, checksum_);
+    output_.write(bytes);
+}
+
+Error Index::finish() {
+    size_t count = digests_.size() / DIGITS;
+    if (path_.empty() || (!writing_ && count == count_)) return {};
+    Error error = writing_ ? Error{} : begin(count);
+    if (!error) {
+        append(digests_);
+        error = output_.patch(0, header(count, model_, checksum_));
+    }
+    // Windows puts no file in the place of one that is mapped.
+    kept_.reset();
+    if (!error) error = output_.finish();
+    if (error) return give_up(error);
+    if (!found_) say("note: the vectors are kept in " + path_ + "\n");
+    return {};
+}
+
+Error Index::give_up(const Error &error) {
+    if (asked_) return error;
+    say("note: the vectors are not kept: " + error.message + "\n");
+    path_.clear();
+    return {};
+}
+
+}  // namespace embed
