@@ -39,7 +39,9 @@ NORMS = (
 ACTIVATIONS = {"BiasGelu": Activation.GELU, "Gelu": Activation.GELU, "FastGelu": Activation.GELU_TANH}
 
 
-def lower(model: onnx.ModelProto, *, pooling: str, normalize: bool, longest: int, in_floats: bool = False) -> Plan:
+def lower(
+    model: onnx.ModelProto, *, pooling: str, normalize: bool, longest: int, in_floats: bool = False
+) -> Plan:
     """The plan of a model that the recipe ``int8`` made, or one of its kin; with ``in_floats`` its attention is no product of bytes.
 
     Raises ``UnsupportedModelError`` naming the operator that has no step.

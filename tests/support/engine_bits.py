@@ -109,9 +109,7 @@ def _whole(x: Array) -> tuple[Array, Array]:
     return np.rint(x * (F(127) / ranges)[..., None]).astype(np.int64), ranges / F(127)
 
 
-def attention(
-    q: Array, k: Array, v: Array, *, scale: float, distances: Array | None, hidden: Array
-) -> Array:
+def attention(q: Array, k: Array, v: Array, *, scale: float, distances: Array | None, hidden: Array) -> Array:
     """[tokens, heads, size] of each; ``distances`` [heads, queries, keys]; ``hidden`` [queries, keys]. Keys a tile at a time."""
     (q, q_scale), (k, k_scale), (v, v_scale) = map(_whole, (q, k, v))
     tokens, heads, size = q.shape
@@ -120,7 +118,9 @@ def attention(
     sums = np.zeros((heads, tokens, size), F)
     for first in range(0, tokens, TILE):
         tile = slice(first, first + TILE)
-        scores = np.einsum("qhd,khd->hqk", q, k[tile]).astype(F) * (k_scale[tile].T[:, None] * q_scale.T[..., None])
+        scores = np.einsum("qhd,khd->hqk", q, k[tile]).astype(F) * (
+            k_scale[tile].T[:, None] * q_scale.T[..., None]
+        )
         if distances is not None:
             scores = scores + distances[:, :, tile] * LOG2E
         scores = np.where(hidden[:, tile], LOWEST, scores)

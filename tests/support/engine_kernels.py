@@ -31,7 +31,7 @@ NEEDS = {
 LIBRARY = "ENGINE_KERNELS"
 """The variable that names a library to test in the place of the one that is compiled."""
 KERNELS = ("norm", "quantize", "product", "attention", "gate", "rotate", "norm_heads")
-SHARED = ("kernels.h", "kernels.inc", "numbers.inc", "attention.inc", "level.h", "plan.h")
+SHARED = ("kernels.h", "kernels.inc", "numbers.inc", "attention.inc", "level.h", "plan.h", "unfused.h")
 """What every level includes."""
 COMPILER = (sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-linux-gnu.2.28")
 
@@ -185,8 +185,7 @@ def compile_kernels(
     chosen = {
         name: text
         for name, text in {**dict(sources()), **(changed or {})}.items()
-        if name in SHARED
-        or name in [f"kernels_{level}.cc" for level in levels]
+        if name in SHARED or name in [f"kernels_{level}.cc" for level in levels]
     }
     main = '#include "kernels.h"\n' + own
     return compile_apart({**chosen, "levels.cc": main}, library, *flags, "-shared", "-fPIC", by=by)

@@ -8,9 +8,7 @@
 
 #include "kernels.h"
 #include "plan.h"
-
-// A product and a sum are rounded one after the other, also where the processor has an instruction for both.
-#pragma clang fp contract(off)
+#include "unfused.h"
 
 namespace embed {
 

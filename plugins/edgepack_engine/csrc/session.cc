@@ -9,8 +9,7 @@
 #include <cstring>
 
 #include "base/threads.h"
-
-#pragma clang fp contract(off)
+#include "unfused.h"
 
 namespace embed {
 

@@ -547,7 +547,8 @@ def test_rotary_positions_are_the_stock_librarys(level: Any, shapes: Any) -> Non
         close(x[:, : count * size], wanted, of=5e-7)
         assert np.array_equal(x[:, count * size :], rest)
         exact = engine_bits.rotated(
-            heads.reshape(rows, count, size), *(each[positions][:, None] for each in np.split(turns, 2, axis=1))
+            heads.reshape(rows, count, size),
+            *(each[positions][:, None] for each in np.split(turns, 2, axis=1)),
         )
         assert np.array_equal(x[:, : count * size], exact.reshape(rows, -1))
         cosine, sine = (each.copy() for each in np.split(turns, 2, axis=1))
