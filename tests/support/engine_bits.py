@@ -42,10 +42,11 @@ def exponential(x: Array) -> Array:
     x = np.maximum(x, F(-87))
     whole = np.rint(x * LOG2E)
     rest = (x - whole * F(0.693359375)) + whole * F(2.12194440e-4)
-    power = F(EXPONENTIAL[0])
+    power: Array = np.full_like(x, EXPONENTIAL[0])
     for term in EXPONENTIAL[1:]:
         power = power * rest + F(term)
-    return np.ldexp(power * (rest * rest) + rest + F(1), whole.astype(int))
+    made: Array = np.ldexp(power * (rest * rest) + rest + F(1), whole.astype(int))
+    return made
 
 
 def power_of_two(x: Array) -> Array:
@@ -53,7 +54,8 @@ def power_of_two(x: Array) -> Array:
     whole = np.rint(x)
     rest = x - whole
     power = ((rest * F(0.0550087690) + F(0.242210984)) * rest + F(0.693282962)) * rest + F(1)
-    return np.ldexp(power, whole.astype(int))
+    made: Array = np.ldexp(power, whole.astype(int))
+    return made
 
 
 def sigmoid(x: Array) -> Array:
