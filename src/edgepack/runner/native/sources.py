@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from edgepack.foundry.link.program import LANGUAGES
-from edgepack.runner.frozen.program.options import parser
-from edgepack.runner.frozen.search.options import parser as search_parser
-from edgepack.runner.frozen.serve.options import parser as serve_parser
+from edgepack.runner.native.options import option_headers
 
 EXPORTS = (
     *("embed_close", "embed_dimension", "embed_free_rows", "embed_label", "embed_open"),
@@ -29,7 +27,6 @@ SIGNATURE_EXPORTS = ("signature_check",)
 """What signature_library.cc offers."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")
 """What is taken of others' folders with headers."""
-NO_SERVER = 'This program was built without a server: it has no "embed serve".\n'
 COMMON = ("base/", "tokenizer/", "embedder/", "features/")
 """Folders that are in everything that embeds, but for what belongs to a feature."""
 PAIRS = ("tokenizer/pair.cc", "embedder/pairs.cc")
@@ -106,13 +103,7 @@ def program_sources(
     """The program ``embed``: place → text. ``key``: a public key in PEM, which every bundle has to be signed with."""
     features = {*features, "search", *(("signatures",) if key else ())}
     found = _sources(encoder, "program/", features, "program", key)
-    texts = {
-        "HELP": native_help("serve" in features),
-        "SEARCH_HELP": search_parser("embed search").format_help(),
-    }
-    if "serve" in features:
-        found["serve/help.h"] = constants({"SERVE_HELP": serve_parser("embed serve").format_help()})
-    return {**found, "program/help.h": constants(texts)}
+    return {**found, **option_headers({"embed", *features})}
 
 
 def library_sources(encoder: Encoder, features: Iterable[str] = (), *, key: str = "") -> dict[str, str]:
@@ -161,25 +152,3 @@ def signature_library_sources() -> dict[str, str]:
     found = source_files("base/", "signature/", "libsignature/")
     del found["signature/signature.cc"]
     return found
-
-
-def constants(texts: Mapping[str, str]) -> str:
-    """A header with these texts by their names."""
-    lines = "".join(
-        f"inline constexpr const char *{name} =\n{literal(text)};\n" for name, text in texts.items()
-    )
-    return f"// Generated.\nnamespace embed {{\n{lines}}}\n"
-
-
-def literal(text: str) -> str:
-    """A string of C++; a compiler need not take one of more than 64 kB, and takes adjacent ones as one."""
-    return "\n".join(json.dumps(line, ensure_ascii=True) for line in text.splitlines(keepends=True))
-
-
-def native_help(served: bool) -> str:
-    """The frozen program's help; without its server, where the native program has none."""
-    text = parser("embed").format_help()
-    if served:
-        return text
-    shown = (line for line in text.splitlines(keepends=True) if "server" not in line)
-    return "".join(NO_SERVER if '"embed serve" answers' in line else line for line in shown)
