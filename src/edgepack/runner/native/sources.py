@@ -7,9 +7,10 @@ computes vectors (``encoder.h``) and ONNX Runtime behind it; ``program`` is the 
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
@@ -46,8 +47,8 @@ class Feature:
 
 FEATURES = {
     "search": Feature(program=("search/",)),
-    "serve": Feature(program=("serve/", "llhttp/")),
-    "signatures": Feature(both=("signature/",)),
+    "serve": Feature(program=("serve/", "third_party/llhttp/")),
+    "signatures": Feature(both=("signature/", "third_party/p256/")),
     "scores": Feature(both=("scoring/head.", *PAIRS), program=("scoring/scoring.",)),
     "outputs": Feature(
         both=("outputs/given.",), program=("outputs/give.", "outputs/npz."), library=("libembed/outputs.",)
@@ -70,14 +71,20 @@ class Encoder:
 
 def source_files(*beginnings: str) -> dict[str, str]:
     """Place below ``csrc`` → text of the sources and headers whose places begin so, sorted."""
-    csrc = files("edgepack.runner.native") / "csrc"
-    found = {
-        f"{folder.name}/{file.name}": file
-        for folder in csrc.iterdir()
-        for file in folder.iterdir()
-        if file.name.endswith((".h", *LANGUAGES)) and f"{folder.name}/{file.name}".startswith(beginnings)
+    found = dict(_below(files("edgepack.runner.native") / "csrc"))
+    return {
+        place: file.read_text(encoding="utf-8")
+        for place, file in sorted(found.items())
+        if place.endswith((".h", *LANGUAGES)) and place.startswith(beginnings)
     }
-    return {place: file.read_text(encoding="utf-8") for place, file in sorted(found.items())}
+
+
+def _below(folder: Traversable, above: str = "") -> Iterator[tuple[str, Traversable]]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _below(each, f"{above}{each.name}/")
+        else:
+            yield f"{above}{each.name}", each
 
 
 def ort_encoder(runtime: Literal["linked", "loaded"]) -> Encoder:
@@ -149,6 +156,6 @@ def tokens_library_sources() -> dict[str, str]:
 
 def signature_library_sources() -> dict[str, str]:
     """libsignature, the check of signatures as a library for the program in Python."""
-    found = source_files("base/", "signature/", "libsignature/")
+    found = source_files("base/", "signature/", "third_party/p256/", "libsignature/")
     del found["signature/signature.cc"]
     return found
