@@ -50,6 +50,7 @@ class Feature:
 FEATURES = {
     "search": Feature(program=("search/",)),
     "serve": Feature(program=("serve/", "llhttp/")),
+    "gpu": Feature(program=("gpu/",)),
     "signatures": Feature(both=("signature/",)),
     "scores": Feature(both=("scoring/head.", *PAIRS), program=("scoring/scoring.",)),
     "outputs": Feature(

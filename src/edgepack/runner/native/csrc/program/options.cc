@@ -31,7 +31,7 @@ constexpr Known KNOWN[] = {
     {"--id-field", EMBED, &Options::has_id_field, &Options::id_field},
     {"--strict", BOTH, &Options::strict},
     {"--skip-bad", BOTH, &Options::skip_bad},
-    {"--allow-cpu", BOTH},  // this program knows nothing else
+    {"--allow-cpu", BOTH, &Options::allow_cpu},
     {"--require-signature", BOTH, &Options::has_public_key, &Options::public_key},
     {"--out", EMBED, nullptr, &Options::output_format, nullptr, "json, jsonl, npy, npz, raw, table"},
     {"--output", EMBED, &Options::has_output, &Options::output},

@@ -14,7 +14,7 @@ struct Options {
     bool has_input = false, has_output = false, has_id_field = false, has_public_key = false;
     size_t dim = 0, max_length = 0, batch_size = 0, threads = 0;
     bool jsonl = false, strict = false, skip_bad = false, info = false, self_test = false, warmup = false, bench = false, version = false, check = false;
-    bool json = false, tokens = false, help = false;
+    bool json = false, tokens = false, help = false, allow_cpu = false;
     // Of bundles whose model ranks or classifies.
     std::string rerank;
     bool has_rerank = false, classify = false, pairs = false, features = false;
@@ -29,7 +29,7 @@ struct Options {
     size_t nearest = 10;
     double least = -1;
 
-    Wishes wishes() const { return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(), prefix}; }
+    Wishes wishes() const { return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(), allow_cpu, prefix}; }
     // Null: standard output.
     const std::string *output_path() const { return has_output ? &output : nullptr; }
     // What is done in the place of embedding, e.g. "self_test"; empty when nothing is.

@@ -39,7 +39,7 @@ constexpr ServeOption KNOWN_TO_SERVE[] = {
     {"--max-length", nullptr, &ServeOptions::max_length},
     {"--batch-size", nullptr, &ServeOptions::batch_size},
     {"--threads", nullptr, &ServeOptions::threads},
-    {"--allow-cpu", nullptr, nullptr, 0, nullptr, 0},  // this program knows nothing else
+    {"--allow-cpu", nullptr, nullptr, 0, &ServeOptions::allow_cpu, 0},
     {"--window", nullptr, &ServeOptions::window},
     {"--wait"},
     {"--queue", nullptr, &ServeOptions::queue},
