@@ -16,6 +16,7 @@ from edgepack.api import (
     TargetError,
     read_options,
 )
+from edgepack.api.kit import link_loading_runner
 from edgepack_cuda.native import resolve
 from edgepack_cuda.nvidia import CUDA, DRIVER, ONNXRUNTIME_GPU, require_linux
 from edgepack_cuda.runtime import Choice, fetch_wheels, libraries_for, source_files
@@ -98,7 +99,9 @@ class CudaBuilder:
         return tuple(sorted({node.op_type for node in graph.node}))
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        return api.freeze_runner(context=self.context, platform=self.target.platform)
+        return link_loading_runner(
+            model, platform=self.target.platform, serve=True, signatures=True, gpu=True, context=self.context
+        )
 
 
 def fetch(target: Target, context: BuildContext) -> None:

@@ -18,7 +18,7 @@ from edgepack.api import (
     TargetError,
     read_options,
 )
-from edgepack.api.kit import RuntimeFolder
+from edgepack.api.kit import RuntimeFolder, link_loading_runner
 from edgepack_cuda.api import dotted, require_linux
 from edgepack_tensorrt.classic import Home, classic_libraries, classic_runtime, read_home
 from edgepack_tensorrt.profile import Profile, profile_for
@@ -85,7 +85,9 @@ class TensorrtBuilder:
         return rtx_runtime(model, profile=profile, capabilities=self.capabilities, libraries=self.libraries)
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        return api.freeze_runner(context=self.context, platform=self.target.platform)
+        return link_loading_runner(
+            model, platform=self.target.platform, serve=True, signatures=True, gpu=True, context=self.context
+        )
 
 
 def fetch(target: Target, context: BuildContext) -> None:

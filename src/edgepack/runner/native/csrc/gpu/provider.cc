@@ -186,9 +186,9 @@ OrtStatus *ProviderApi::append_built_in(const Provider &provider, const Settings
     return status;
 }
 
-// Registers the plugin's library, and appends the first device that it offers under the provider's name.
+// Registers the plugin's library, where it has one of its own, and appends the first device that it offers under the provider's name.
 OrtStatus *ProviderApi::append_plugin(const Provider &provider, const Settings &settled, OrtEnv *env, OrtSessionOptions *options, bool &missing) const {
-    OrtStatus *status = call(REGISTER_LIBRARY, env, provider.name.c_str(), provider.library.c_str());
+    OrtStatus *status = provider.library.empty() ? nullptr : call(REGISTER_LIBRARY, env, provider.name.c_str(), provider.library.c_str());
     const void *const *offered = nullptr;
     size_t count = 0;
     if (!status) status = call(GET_DEVICES, env, &offered, &count);
