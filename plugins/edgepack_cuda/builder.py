@@ -14,9 +14,9 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
+    kit,
     read_options,
 )
-from edgepack.api.kit import link_loading_runner
 from edgepack_cuda.native import resolve
 from edgepack_cuda.nvidia import CUDA, DRIVER, ONNXRUNTIME_GPU, require_linux
 from edgepack_cuda.runtime import Choice, fetch_wheels, libraries_for, source_files
@@ -99,7 +99,7 @@ class CudaBuilder:
         return tuple(sorted({node.op_type for node in graph.node}))
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        return link_loading_runner(
+        return kit.link_loading_runner(
             model, platform=self.target.platform, serve=True, signatures=True, gpu=True, context=self.context
         )
 

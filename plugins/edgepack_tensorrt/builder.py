@@ -16,9 +16,10 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
+    kit,
     read_options,
 )
-from edgepack.api.kit import RuntimeFolder, link_loading_runner
+from edgepack.api.kit import RuntimeFolder
 from edgepack_cuda.api import dotted, require_linux
 from edgepack_tensorrt.classic import Home, classic_libraries, classic_runtime, read_home
 from edgepack_tensorrt.profile import Profile, profile_for
@@ -85,7 +86,7 @@ class TensorrtBuilder:
         return rtx_runtime(model, profile=profile, capabilities=self.capabilities, libraries=self.libraries)
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        return link_loading_runner(
+        return kit.link_loading_runner(
             model, platform=self.target.platform, serve=True, signatures=True, gpu=True, context=self.context
         )
 
