@@ -340,10 +340,11 @@ def test_the_functions_of_the_c_api_are_where_the_program_looks_for_them(
     (folder / "manifest.json").unlink()
     (folder / "manifest.json").write_text(json.dumps(manifest))
     driver = compile_library(tmp_path / "driver/libcuda.so.1", DRIVER).parent
-    said = json.loads(run_tool(["env", f"LD_LIBRARY_PATH={driver}", folder / "embed", "--bench", "--json"]))
+    program: list[str | Path] = ["env", f"LD_LIBRARY_PATH={driver}", folder / "embed"]
+    said = json.loads(run_tool([*program, "--bench", "--json"]))
     assert said["provider"] == CPU
     assert said["nodes"][CPU] > 50
-    command = ["env", f"LD_LIBRARY_PATH={driver}", folder / "embed", "--out", "json", "a cat"]
+    command = [*program, "--out", "json", "a cat"]
     assert len(json.loads(run_tool(command))[0]["embedding"]) == 384
     manifest["runtime"]["provider"]["library"] = "lib/libnone.so"
     (folder / "manifest.json").write_text(json.dumps(manifest))

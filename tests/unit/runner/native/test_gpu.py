@@ -71,12 +71,10 @@ def gpu(gpu_bundle: Path, runtime: Path) -> Path:
     return gpu_bundle
 
 
-def run(
-    bundle: Path, *arguments: str, driver: Path, input: bytes = b"", **said: str
-) -> subprocess.CompletedProcess[bytes]:
+def run(bundle: Path, *arguments: str, driver: Path, **said: str) -> subprocess.CompletedProcess[bytes]:
     environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), **said}
     return subprocess.run(
-        [*command_of(bundle), *arguments], input=input, capture_output=True, check=False, env=environment
+        [*command_of(bundle), *arguments], capture_output=True, check=False, env=environment
     )
 
 
@@ -317,8 +315,9 @@ def test_a_provider_that_gets_no_node(gpu: Path, driver: Path) -> None:
 def test_batches_are_the_gpus(gpu: Path, driver: Path, tmp_path: Path) -> None:
     """Whole, however long their texts are, one after the other; and no more texts than the engine takes."""
     with_provider(gpu, {**PROVIDER, "batch_size": 4, "largest_batch": 6})
-    lines = "".join(f"{'a cat ' * count}\n" for count in range(1, 11)).encode()
-    done = run(gpu, driver=driver, input=lines, FAKE_ORT_RECORD=str(tmp_path / "record"))
+    lines = tmp_path / "lines"
+    lines.write_text("".join(f"{'a cat ' * count}\n" for count in range(1, 11)))
+    done = run(gpu, "--input", str(lines), driver=driver, FAKE_ORT_RECORD=str(tmp_path / "record"))
     assert len(vectors_of(done.stdout)) == 10
     runs = [line for line in (tmp_path / "record").read_text().splitlines() if line.startswith("run ")]
     assert [line.split()[1] for line in runs] == ["4", "4", "2"]
