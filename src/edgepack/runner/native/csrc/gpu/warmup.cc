@@ -127,7 +127,7 @@ Error warm_up(const Options &options, const Bundle &bundle, bool &done) {
     done = true;
     const double start = seconds_now();
     auto embedder = std::make_unique<Embedder>();
-    if (Error error = embedder->open(bundle, options.wishes())) return error;
+    if (Error error = embedder->open(bundle, options.embedding())) return error;
     const double loaded = seconds_now();
     const Placement placed = *embedder->placement();
     const Shapes shapes = placed.instead.empty() ? shapes_of(*embedder, placed, bundle.max_length) : Shapes{};

@@ -157,7 +157,7 @@ Error self_test(const Options &options, const Bundle &bundle, Json &result) {
     Golden golden;
     if (Error error = read_golden(bundle, golden)) return error;
     Embedder embedder;
-    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    if (Error error = embedder.open(bundle, options.embedding())) return error;
     result.kind = Json::OBJECT;
     result.members = {{"files", json_number(double(files), "%.0f")}};
     if (Error error = compare_golden(bundle, embedder, result)) return error;
