@@ -169,7 +169,7 @@ Error run(int count, char **words) {
     if (Error error = check_features(options, bundle)) return error;
     bool done = false;
     for (const Feature *const *each = FEATURES; *each; each++)
-        if ((*each)->run)
+        if ((*each)->commands & options.command)
             if (Error error = (*each)->run(options, bundle, done); error || done) return error;
     if (options.tokens) return print_tokens(options, bundle);
     if (options.instead() == "--similarity") return similarity(options, bundle);
@@ -187,5 +187,6 @@ int embed_main(int count, char **words) {
     std::set_new_handler(embed::out_of_memory);
     embed::listen_to_signals();
     embed::Error error = embed::run(count, words);
+    if (auto end = embed::feature_with(&embed::Feature::end)) end();
     return error ? embed::complain(error) : 0;
 }
