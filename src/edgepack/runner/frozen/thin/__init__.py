@@ -1,0 +1,1 @@
+"""The frozen program: a thin Python around the C++ program, which does everything but what only Python can."""
