@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgepack.runner.native.sources import Signatures, program_sources
+from edgepack.runner.native.sources import ort_encoder, program_sources
 from tests.support.native import compile_together as compile_one
 from tests.support.native import compiler
 
@@ -37,7 +37,7 @@ def compile_targets(folder: Path) -> Path:
         f"fuzz/{path.name}": path.read_text(encoding="utf-8")
         for path in sorted(Path(__file__).parent.glob("*.cc"))
     }
-    sources = dict(program_sources(linked=False, signatures=Signatures(checked=True), served=True))
+    sources = dict(program_sources(ort_encoder("loaded"), ("serve", "signatures")))
     del sources["program/main.cc"]
     flags = SANITIZERS if has_sanitizers(folder) else ("-O1",)
     return compile_one({**sources, **own}, folder / "fuzz", *flags)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from edgepack.runner.freeze.sample_bundle import DIMENSION, sample_tokenizer, write_manifest
-from edgepack.runner.native.sources import program_sources
+from edgepack.runner.native.sources import own_encoder, program_sources
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 from tests.support.given import SPARSE, TOKENS
 from tests.support.native import compile_together
@@ -44,15 +44,15 @@ LINES = '{"text": "a cat", "query": "the kitten sat", "score": 1}\n{"text": "mat
 def compile_outputs(folder: Path, *flags: str) -> Path:
     """``fuzz`` with the target ``outputs``, and the bundle that it changes the manifest of."""
     own = Path(__file__).parent
-    sources = dict(program_sources(linked=False, given=True, scored=True))
-    for name in ("program/main.cc", "ort/session.cc", "ort/ort_loaded.cc", "outputs/session_tokens.cc"):
-        del sources[name]
+    encoder = own_encoder({"encoder.cc": (own / "outputs/encoder.cc").read_text(encoding="utf-8")})
+    sources = dict(program_sources(encoder, ("outputs", "scores")))
+    del sources["program/main.cc"]
     for name in ("outputs/give.cc", "scoring/scoring.cc"):
         # The program ends after one; here there are many.
         taken = sources[name].replace("Embedder &embedder = *new Embedder;", "Embedder embedder;")
         assert taken != sources[name]
         sources[name] = taken
-    for path in (own / "driver.cc", own / "outputs/session.cc", own / "outputs/outputs.cc"):
+    for path in (own / "driver.cc", own / "outputs/outputs.cc"):
         sources[f"fuzz/{path.name}"] = path.read_text(encoding="utf-8")
     write_bundle(folder / "bundle")
     return compile_together(sources, folder / "fuzz", *flags)

@@ -2,7 +2,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "session.h"
+#include "encoder/encoder.h"
+#include "kernels.h"
 
 namespace embed {
 
@@ -15,8 +16,8 @@ const Kernels &kernels_here() { return base_kernels; }
 // last all of them. The error's code; its message is written to standard error.
 extern "C" int compute(const char *plan, int threads, int times, size_t rows, size_t length, const int64_t *ids, const int64_t *mask, const int64_t *types,
                        size_t dimension, float *vectors) {
-    embed::Session session;
-    embed::Error error = session.open("", plan, threads);
+    std::unique_ptr<embed::Encoder> encoder;
+    embed::Error error = embed::open_encoder("", plan, threads, encoder);
     std::vector<float> made;
     for (int time = 1; time <= times && !error; time++) {
         embed::Batch batch;
@@ -24,7 +25,7 @@ extern "C" int compute(const char *plan, int threads, int times, size_t rows, si
         const size_t count = batch.rows * length;
         batch.ids.assign(ids, ids + count), batch.mask.assign(mask, mask + count), batch.types.assign(types, types + count);
         made.clear();
-        error = session.run(batch, dimension, made);
+        error = encoder->run(batch, dimension, made, nullptr);
     }
     if (error) {
         fprintf(stderr, "%s\n", error.message.c_str());

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from edgepack.files.store import digest_file
 from edgepack.runner.freeze.sample_bundle import DIMENSION, WORDS, sample_model
-from edgepack.runner.native.sources import library_sources, program_sources
+from edgepack.runner.native.sources import library_sources, ort_encoder, program_sources
 from tests.support.native import compile_together
 
 WIDTH = DIMENSION - 1
@@ -63,9 +63,11 @@ def model_of_tokens() -> bytes:
 
 def compile_given(program: Path) -> Path:
     """The native program of models with such outputs."""
-    return compile_together(program_sources(linked=False, given=True, served=True), program, "-O0")
+    return compile_together(program_sources(ort_encoder("loaded"), ("outputs", "serve")), program, "-O0")
 
 
 def compile_given_library(library: Path) -> Path:
     """libembed of the same."""
-    return compile_together(library_sources(linked=False, given=True), library, "-O0", "-shared", "-fPIC")
+    return compile_together(
+        library_sources(ort_encoder("loaded"), ("outputs",)), library, "-O0", "-shared", "-fPIC"
+    )

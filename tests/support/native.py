@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgepack.files.store import Store, default_root
 from edgepack.runner.native.sources import (
-    Signatures,
+    ort_encoder,
     program_sources,
     signature_library_sources,
     source_files,
@@ -116,7 +116,7 @@ def compile_c(source: Path, flags: Sequence[str]) -> str:
 
 def compile_program(program: Path) -> Path:
     """``embed`` with the runtime in a library of its own; it can check signatures, and serve."""
-    sources = program_sources(linked=False, signatures=Signatures(checked=True), served=True)
+    sources = program_sources(ort_encoder("loaded"), ("serve", "signatures"))
     # In a sandbox a program finds the C library and no other of the system.
     return compile_together(sources, program, "-O0", "-static-libstdc++", "-static-libgcc")
 
@@ -124,8 +124,8 @@ def compile_program(program: Path) -> Path:
 def compile_tokenizer_tool(program: Path, *flags: str) -> Path:
     """The tokenizer by itself: ``PROGRAM TABLE MAX_LENGTH``, binary texts in, ids out."""
     main = Path(__file__).with_name("tokens_main.cc")
-    base = {name: text for name, text in source_files("base").items() if name.endswith(".h")}
-    sources = {**base, **source_files("tokenizer"), main.name: main.read_text(encoding="utf-8")}
+    base = {name: text for name, text in source_files("base/").items() if name.endswith(".h")}
+    sources = {**base, **source_files("tokenizer/"), main.name: main.read_text(encoding="utf-8")}
     return compile_together(sources, program, *(flags or ("-O1",)))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from edgepack.files.store import digest_file
 from edgepack.records.model import Activation, Head
 from edgepack.runner.freeze.sample_bundle import DIMENSION
-from edgepack.runner.native.sources import program_sources
+from edgepack.runner.native.sources import ort_encoder, program_sources
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 from edgepack.verifier.scores import activated
 from tests.support.native import compile_together
@@ -67,7 +67,7 @@ def sample_document() -> str:
 
 def compile_scored(program: Path) -> Path:
     """The native program that ranks and classifies."""
-    return compile_together(program_sources(linked=False, scored=True, served=True), program, "-O0")
+    return compile_together(program_sources(ort_encoder("loaded"), ("scores", "serve")), program, "-O0")
 
 
 def expected_scores(task: str, vectors: np.ndarray, activation: Activation | None = None) -> np.ndarray:

@@ -16,7 +16,7 @@ from edgepack.models.read.static import StaticTable
 from edgepack.records.target import Platform
 from edgepack.runner.freeze.sample_bundle import sample_model, write_manifest, write_sample
 from edgepack.runner.native.build import lay_interfaces
-from edgepack.runner.native.sources import EXPORTS, library_sources
+from edgepack.runner.native.sources import EXPORTS, library_sources, own_encoder
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 from edgepack_static.table import sources, write_table
 from edgepack_windows.import_library import lay_import_library
@@ -38,8 +38,7 @@ FREESTANDING = (
 
 def build_library(context: BuildContext) -> bytes:
     """``embed.dll`` with the static builder's encoder. Compiles for most of a minute the first time."""
-    files = {name: text for name, text in library_sources().items() if not name.startswith("ort/")}
-    files |= {f"ort/{name}": text for name, text in sources()}
+    files = library_sources(own_encoder(dict(sources())))
     wanted = ProgramSources(files=files, output="libembed.so", exports=EXPORTS)
     elf = build_standalone(wanted, platform=Platform(os="windows", arch="x86_64"), context=context)
     require_no_thread_register(elf / "libembed.so")

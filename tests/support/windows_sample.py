@@ -20,14 +20,7 @@ from edgepack.runner.freeze.sample_bundle import (
     write_manifest,
     write_sample,
 )
-from edgepack.runner.native.sources import (
-    EMBEDS,
-    NOT_RANKED,
-    output_sources,
-    program_with_encoder,
-    scoring_sources,
-    server_sources,
-)
+from edgepack.runner.native.sources import own_encoder, program_sources
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 from edgepack_static.table import sources, write_table
 from edgepack_windows.imports import require_imports
@@ -40,53 +33,40 @@ WINDOWS = Platform(os="windows", arch="x86_64")
 
 
 def slow_encoder() -> dict[str, str]:
-    """The static builder's, a millisecond slower a batch: without a model requests were over before anybody could come between."""
+    """The static builder's, a millisecond slower a batch: without a model requests were over before anybody could come between.
+
+    It gives what each token has, too: its row.
+    """
     found = dict(sources())
     start = "    std::vector<float> sum(header_.dimension);\n"
-    assert found["session.cc"].count(start) == 1
-    text = found["session.cc"].replace(start, f"    usleep(1000);\n{start}")
-    return {**found, "session.cc": f"#include <unistd.h>\n{text}"}
+    signature = "std::vector<float> &vectors, TokenVectors *) const {\n"
+    assert (found["encoder.cc"].count(start), found["encoder.cc"].count(signature)) == (1, 1)
+    text = found["encoder.cc"].replace(start, f"    usleep(1000);\n{start}")
+    text = text.replace(signature, signature.replace("*)", "*tokens)") + TOKENS_TOO)
+    return {**found, "encoder.cc": f"#include <unistd.h>\n{text}"}
 
 
 TOKENS_TOO = """
-// What each token has: its row.
-Error Session::run_tokens(Batch &batch, size_t dimension, std::vector<float> &vectors, size_t width, std::vector<float> &tokens) const {
-    for (int64_t id : batch.ids) {
-        std::vector<float> row(std::max<size_t>(width, header_.dimension));
-        add(uint32_t(id), row.data());
-        tokens.insert(tokens.end(), row.begin(), row.begin() + ptrdiff_t(width));
+    for (size_t at = 0; tokens && at < batch.ids.size(); at++) {
+        std::vector<float> row(std::max<size_t>(tokens->width, header_.dimension));
+        add(uint32_t(batch.ids[at]), row.data());
+        tokens->numbers.insert(tokens->numbers.end(), row.begin(), row.begin() + ptrdiff_t(tokens->width));
     }
-    return run(batch, dimension, vectors);
-}
-
-}  // namespace embed
 """
-TOKENS_DECLARED = "    Error run_tokens(Batch &, size_t, std::vector<float> &, size_t, std::vector<float> &) const;\n\nprivate:\n"
 
 
-def program_files(*, served: bool, scored: bool, given: bool) -> dict[str, str]:
-    """Place below ``csrc`` → text; the options are those of ``program_sources``."""
-    encoder = slow_encoder()
-    if given:
-        encoder["session.h"] = encoder["session.h"].replace("\nprivate:\n", TOKENS_DECLARED, 1)
-        whole, end = encoder["session.cc"].rsplit("}  // namespace embed", 1)
-        encoder["session.cc"] = whole + TOKENS_TOO.lstrip() + end
-    found = program_with_encoder(encoder, served=served)
-    if scored:
-        del found[EMBEDS], found[NOT_RANKED]
-        found |= scoring_sources(True) | server_sources(served, scored=True)
-    if given:
-        for name in output_sources(False):
-            del found[name]
-        found |= {name: text for name, text in output_sources(True).items() if "session" not in name}
-    return found
+def program_files(*features: str) -> dict[str, str]:
+    """Place below ``csrc`` → text, of a program with these features."""
+    return program_sources(own_encoder(slow_encoder()), features)
 
 
 def build_program(
     context: BuildContext, *, served: bool = True, scored: bool = False, given: bool = False
 ) -> bytes:
     """``embed.exe``. Compiles for most of a minute the first time."""
-    wanted = ProgramSources(files=program_files(served=served, scored=scored, given=given), output="embed")
+    chosen = {"serve": served, "scores": scored, "outputs": given}
+    files = program_files(*(name for name, wanted in chosen.items() if wanted))
+    wanted = ProgramSources(files=files, output="embed")
     elf = build_standalone(wanted, platform=WINDOWS, context=context) / "embed"
     require_no_thread_register(elf)
     program = windows_program(elf.read_bytes(), name="embed.exe")

@@ -49,7 +49,7 @@ bool Reading::read(uint64_t place, void *to, size_t size) const {
     return true;
 }
 
-Error Session::open(const std::string &, const std::string &model, int threads) {
+Error Session::open(const std::string &model, int threads) {
     int failure = file_.open(model.c_str());
     if (!failure) failure = words_.open(model.c_str());
     if (failure) return fail(BUNDLE, "cannot read " + model + ": " + strerror(failure), COPY_AGAIN);
@@ -418,7 +418,7 @@ void Session::pool(const Work &work, size_t text, std::vector<float> &vector) co
     for (float &number : vector) number *= by;
 }
 
-Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vectors) const {
+Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *) const {
     if (dimension != header_.dimension)
         return fail(RUNTIME, "the plan makes " + std::to_string(header_.dimension) + " dimensions, the manifest says " +
                                  std::to_string(dimension), TRY_SELF_TEST);
@@ -434,6 +434,15 @@ Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vec
     }
     give(std::move(work));
     return {};
+}
+
+const EncoderFacts ENCODER = {"none: edgepack's own kernels", "", false};
+
+Error open_encoder(const std::string &, const std::string &model, int threads, std::unique_ptr<Encoder> &encoder) {
+    auto made = std::make_unique<Session>();
+    Error error = made->open(model, threads);
+    encoder = std::move(made);
+    return error;
 }
 
 }  // namespace embed

@@ -11,17 +11,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "encoder/encoder.h"
 #include "kernels.h"
 #include "plan.h"
 #include "tokenizer/table.h"
 
 namespace embed {
-
-// Rows of equal length, one after the other.
-struct Batch {
-    size_t rows = 0, length = 0;
-    std::vector<int64_t> ids, mask, types;
-};
 
 // A file's bytes, read when they are asked for and kept by nobody.
 class Reading {
@@ -38,15 +33,12 @@ private:
     int file_ = -1;
 };
 
-class Session {
+class Session final : public Encoder {
 public:
-    static constexpr const char *INSTEAD = "none: edgepack's own kernels", *NAME = "";
-    static constexpr bool REDUCED = false;
-
     // Maps the plan; a code of 4 for one that is damaged. So many threads share a batch whose texts are long.
-    Error open(const std::string &library, const std::string &model, int threads);
-    // Appends rows x dimension numbers to `vectors`. Thread-safe. Padding is not computed.
-    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors) const;
+    Error open(const std::string &model, int threads);
+    // Padding is not computed.
+    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const override;
 
 private:
     // The tokens of a batch's texts one after the other, and room for what is computed of them.

@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "session.h"
+#include "encoder/encoder.h"
+#include "kernels.h"
+#include "plan.h"
 
 namespace embed {
 
@@ -22,8 +24,8 @@ int fuzz_plan(const uint8_t *data, size_t size) {
     static const int file = memfd_create("plan", 0);
     static const std::string path = "/proc/self/fd/" + std::to_string(file);
     if (ftruncate(file, 0) || pwrite(file, plan.data(), plan.size(), 0) != ssize_t(plan.size())) abort();
-    Session session;
-    if (Error error = session.open("", path, 2)) return error.code == BUNDLE ? 0 : (abort(), 0);
+    std::unique_ptr<Encoder> encoder;
+    if (Error error = open_encoder("", path, 2, encoder)) return error.code == BUNDLE ? 0 : (abort(), 0);
     Header header;
     memcpy(&header, plan.data(), sizeof header);
     static size_t plans = 0;
@@ -37,7 +39,7 @@ int fuzz_plan(const uint8_t *data, size_t size) {
             batch.mask.push_back(at < length + length / 2);
         }
         std::vector<float> vectors;
-        if (Error error = session.run(batch, header.dimension, vectors)) {
+        if (Error error = encoder->run(batch, header.dimension, vectors, nullptr)) {
             if (length > header.longest) continue;
             abort();
         }

@@ -9,7 +9,7 @@ from tests.support.golden import matches_golden
 from tests.support.native import compile_together
 from tests.support.sample_program import Run, complaint, run_program, tokenizer_of, vectors_of
 
-from edgepack.runner.native.sources import program_sources
+from edgepack.runner.native.sources import ort_encoder, program_sources
 
 pytestmark = pytest.mark.tools("c++", "python")
 
@@ -23,7 +23,7 @@ def test_help_is_what_the_golden_file_says(run: Run, update_golden: bool) -> Non
 def test_a_native_program_without_a_server_says_so(
     native_sample: Path, tmp_path: Path, update_golden: bool
 ) -> None:
-    program = compile_together(program_sources(linked=False), tmp_path / "embed", "-O0")
+    program = compile_together(program_sources(ort_encoder("loaded")), tmp_path / "embed", "-O0")
     bundle = shutil.copytree(native_sample, tmp_path / "bundle")
     shutil.copy(program, bundle)
     done = run_program(bundle, "serve")

@@ -26,9 +26,14 @@ SCHEMA = "3"
 """Changes when the same sources are compiled or linked otherwise."""
 QUICK = tuple("-O2" if flag == "-Oz" else flag for flag in FLAGS)
 """Beside a runtime, a program's own code is small and hardly runs; here it is all there is."""
-ONCE = frozenset(f"program/{name}.cc" for name in ("about", "bench", "main", "options", "search"))
+ONCE = frozenset(
+    (
+        *(f"program/{name}.cc" for name in ("about", "bench", "embed_main", "main", "options")),
+        "search/search.cc",
+    )
+)
 """Of edgepack's own program, what runs once per start and not per text: compiled to be small all the same."""
-SMALL = ("serve/", "llhttp/")
+SMALL = ("serve/", "llhttp/", "features/")
 """Folders of the same kind: of a request, the server is the smallest part."""
 
 

@@ -7,6 +7,7 @@ import logging
 import platform as host
 import shutil
 import sys
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
@@ -26,8 +27,8 @@ from edgepack.runner.freeze.licenses import write_licenses
 from edgepack.runner.freeze.pyinstaller import INTERNAL, PACKAGE, PROGRAM, freeze, tokenizers_module
 from edgepack.runner.freeze.python_library import python_library
 from edgepack.runner.freeze.smoke_test import smoke_test
-from edgepack.runner.native.build import LLHTTP_LICENSE, P256, license_of_llhttp, license_of_p256
-from edgepack.runner.native.sources import NONE, Signatures, program_sources
+from edgepack.runner.native.build import LLHTTP_LICENSE, P256, features_of, license_of_llhttp, license_of_p256
+from edgepack.runner.native.sources import ort_encoder, program_sources
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
 from edgepack.tools import find
 
@@ -68,7 +69,7 @@ def freeze_runner(
     the program cannot be frozen or, frozen, does not work, ``FloorError`` when it needs a newer glibc than the devices of ``platform`` have.
     """
     table = _table(model, context)
-    signed = Signatures(checked=signatures, key=public_key)
+    features = features_of(model) | ({"signatures"} if signatures else set())
     library = link_library(platform, context=context)
     inputs = {**decides(), "library": sha256_of(library), "tokenizer": "compiled" if table else "tokenizers"}
     if module is not None:
@@ -78,7 +79,7 @@ def freeze_runner(
         freeze_into(folder, library=library, compiled=table is not None, module=module, context=context)
 
     made = context.store.cached("runner", inputs, make)
-    own = link_library(platform, model=model, signatures=signed, context=context)
+    own = link_library(platform, features, key=public_key, context=context)
     folder = context.work_dir / "frozen-runner"
     shutil.copytree(made / "program", folder, symlinks=True)
     shutil.copyfile(own, folder / LIBRARY)
@@ -118,21 +119,11 @@ def _table(model: PreparedModel, context: BuildContext) -> Path | None:
 
 
 def link_library(
-    platform: Platform,
-    *,
-    model: PreparedModel | None = None,
-    signatures: Signatures = NONE,
-    context: BuildContext,
+    platform: Platform, features: Iterable[str] = (), *, key: str = "", context: BuildContext
 ) -> Path:
-    """libembed.so, the program as a function, with what the model needs (without one: vectors); licences lie beside it."""
-    sources = program_sources(
-        linked=False,
-        signatures=signatures,
-        scored=model is not None and model.source.head is not None,
-        given=model is not None and model.source.outputs is not None,
-        served=True,
-        hosted=True,
-    )
+    """libembed.so, the program as a function; licences lie beside it. ``key`` is what bundles have to be signed with, in PEM."""
+    sources = program_sources(ort_encoder("loaded"), {*features, "host", "serve"}, key=key)
+    del sources["program/main.cc"]
     program = ProgramSources(files=sources, output=Path(LIBRARY).name, exports=EXPORTS)
     return build_standalone(program, platform=platform, context=context) / program.output
 

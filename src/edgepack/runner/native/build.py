@@ -1,7 +1,8 @@
 """The native runner for a model: the program, linked with just the runtime that the model needs, and its tokenizer."""
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -20,15 +21,14 @@ from edgepack.records.model import PreparedModel
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
 from edgepack.runner.native.sources import (
-    CHECKED,
     EXPORTS,
-    LLHTTP,
     SIGNATURE_EXPORTS,
     TOKENIZER_EXPORTS,
-    Signatures,
+    Encoder,
     library_sources,
+    ort_encoder,
+    own_encoder,
     program_sources,
-    program_with_encoder,
     signature_library_sources,
     tokens_library_sources,
 )
@@ -44,6 +44,95 @@ P256 = "p256-m-3.6.7.txt"
 """The licence of what verifies signatures; the version is that of Mbed TLS."""
 LLHTTP_LICENSE = "llhttp-9.4.3.txt"
 ENCODER_PAGE = "docs/tutorials/encoder.md says what an encoder declares and includes"
+HOW = {"linked": "with the runtime inside", "loaded": "loads the runtime", "none": "without a runtime"}
+"""For the user, of an encoder's runtime."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """The program ``embed`` in C++: an encoder, features and a platform. Small, quick to start, without Python."""
+
+    encoder: Encoder
+    features: frozenset[str] = frozenset()
+    """Of ``FEATURES``, beside those that the model asks for; ``library``: also libembed, the same as a shared library with a C header and a
+    Python module, with kernels of its own."""
+    platform: Platform
+    kind: RuntimeKind = "minimal"
+    """Of a runtime that is linked in."""
+    glibc: str | None = None
+    public_key: str = ""
+    """The text of a PEM: program and library refuse every bundle that is not signed with that key."""
+
+    def sources(self, model: PreparedModel) -> dict[str, ProgramSources]:
+        """What is built for a model, by its place in the bundle."""
+        features = self.features - {"library"} | features_of(model)
+        program = program_sources(self.encoder, features, key=self.public_key)
+        wanted = {PROGRAM: ProgramSources(files=program, output=PROGRAM)}
+        if "library" in self.features:
+            files = library_sources(self.encoder, features, key=self.public_key)
+            wanted[LIBRARY] = ProgramSources(files=files, output=Path(LIBRARY).name, exports=EXPORTS)
+        return wanted
+
+    def link(self, one: ProgramSources, model: PreparedModel, context: BuildContext) -> Path:
+        """A folder of the store with the finished file. Raises what ``reduce_runtime`` raises."""
+        if self.encoder.runtime == "linked":
+            needs = required(model.needs)
+            return build_program(
+                one, needs, platform=self.platform, kind=self.kind, glibc=self.glibc, context=context
+            )
+        try:
+            return build_standalone(one, platform=self.platform, glibc=self.glibc, context=context)
+        except ToolError as error:
+            if self.encoder.runtime == "loaded":
+                raise
+            hint = "; ".join(filter(None, [ENCODER_PAGE, error.hint]))
+            raise ToolError(error.message, hint=hint) from error
+
+
+def features_of(model: PreparedModel) -> frozenset[str]:
+    """What a program has because of its model."""
+    scored, given = model.source.head is not None, model.source.outputs is not None
+    return frozenset(name for name, wanted in (("scores", scored), ("outputs", given)) if wanted)
+
+
+def make_program(program: Program, model: PreparedModel, *, context: BuildContext) -> RunnerArtifact:
+    """The program, libembed where it is asked for, and the model's tokenizer, compiled.
+
+    Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, and what
+    ``reduce_runtime`` raises.
+    """
+    scored = "scores" in features_of(model)
+    tokenizer = compiled_tokenizer(minimal_json(model.source), pairs=scored, context=context)
+    folder = context.work_dir / "native-runner"
+    wanted = program.sources(model)
+    licenses: dict[str, Path] = {}
+    for place, one in wanted.items():
+        made = program.link(one, model, context)
+        licenses |= {text.name: text for text in sorted((made / "licenses").iterdir())}
+        _lay(made / one.output, folder / place)
+    library, serves = LIBRARY in wanted, "serve" in program.features
+    if library:
+        lay_interfaces(folder)
+    if library or program.public_key or "signatures" in program.features:
+        licenses[P256] = license_of_p256(context.work_dir / P256)
+    if serves:
+        licenses[LLHTTP_LICENSE] = license_of_llhttp(context.work_dir / LLHTTP_LICENSE)
+    context.note(f"native, {(folder / PROGRAM).stat().st_size / 1e6:.2f} MB, {HOW[program.encoder.runtime]}")
+    return RunnerArtifact(
+        directory=folder,
+        program=PROGRAM,
+        library=LIBRARY if library else None,
+        kind=NATIVE,
+        versions=_versions(folder),
+        licenses=tuple(licenses.values()),
+        tokenizer=tokenizer,
+        serves=serves,
+        gives=program.encoder.gives,
+    )
+
+
+def _chosen(**features: bool) -> frozenset[str]:
+    return frozenset(name for name, wanted in features.items() if wanted)
 
 
 def link_native_runner(
@@ -70,15 +159,15 @@ def link_native_runner(
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, and what
     ``reduce_runtime`` raises.
     """
-
-    def linked(one: ProgramSources) -> Path:
-        return build_program(
-            one, required(model.needs), platform=platform, kind=kind, glibc=glibc, context=context
-        )
-
-    signed = Signatures(checked=signatures, key=public_key)
-    sources = _sources(model, linked=True, library=library, serve=serve, signatures=signed)
-    return _runner(model, sources, linked, how="with the runtime inside", context=context)
+    program = Program(
+        encoder=ort_encoder("linked"),
+        features=_chosen(library=library, serve=serve, signatures=signatures),
+        platform=platform,
+        kind=kind,
+        glibc=glibc,
+        public_key=public_key,
+    )
+    return make_program(program, model, context=context)
 
 
 def link_loading_runner(
@@ -96,66 +185,41 @@ def link_loading_runner(
     Any release since 1.5 will do. Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have,
     ``FloorError``, ``MissingToolError`` or ``ToolError``.
     """
-
-    def loading(one: ProgramSources) -> Path:
-        return build_standalone(one, platform=platform, context=context)
-
-    signed = Signatures(checked=signatures, key=public_key)
-    sources = _sources(model, linked=False, library=library, serve=serve, signatures=signed)
-    return _runner(model, sources, loading, how="loads the runtime", context=context)
-
-
-def _sources(
-    model: PreparedModel, *, linked: bool, library: bool, serve: bool, signatures: Signatures
-) -> dict[str, ProgramSources]:
-    """What is built for a model, by its place in the bundle."""
-    scored = model.source.head is not None
-    given = model.source.outputs is not None
-    program = program_sources(linked=linked, signatures=signatures, scored=scored, given=given, served=serve)
-    wanted = {PROGRAM: ProgramSources(files=program, output=PROGRAM)}
-    if library:
-        files = library_sources(linked=linked, key=signatures.key, scored=scored, given=given)
-        wanted[LIBRARY] = ProgramSources(files=files, output=Path(LIBRARY).name, exports=EXPORTS)
-    return wanted
+    program = Program(
+        encoder=ort_encoder("loaded"),
+        features=_chosen(library=library, serve=serve, signatures=signatures),
+        platform=platform,
+        public_key=public_key,
+    )
+    return make_program(program, model, context=context)
 
 
-def _runner(
+def link_encoder(
     model: PreparedModel,
-    wanted: Mapping[str, ProgramSources],
-    build: Callable[[ProgramSources], Path],
+    encoder: Mapping[str, str],
     *,
-    how: str,
+    includes: Sequence[Path] = (),
+    serve: bool = False,
+    platform: Platform,
+    glibc: str | None = None,
     context: BuildContext,
 ) -> RunnerArtifact:
-    """Program and library, each built into a folder of the store, laid into the runner's; ``how`` is for the user."""
-    tokenizer = compiled_tokenizer(
-        minimal_json(model.source), pairs=model.source.head is not None, context=context
+    """The program ``embed`` in C++ with an encoder of one's own in ONNX Runtime's place, and the model's tokenizer, compiled.
+
+    ``encoder`` is C++17, file name → text, headers too. It implements the interface of ``encoder/encoder.h``: an ``Encoder`` that makes
+    vectors of batches, and ``open_encoder``, as docs/tutorials/encoder.md says. ``includes`` are folders of others' headers.
+    No exceptions, no RTTI. A builder that needs no runtime returns none. With ``serve`` the program has ``embed serve``.
+
+    Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
+    ``MissingToolError`` or ``ToolError``.
+    """
+    program = Program(
+        encoder=own_encoder(encoder, includes),
+        features=_chosen(serve=serve),
+        platform=platform,
+        glibc=glibc,
     )
-    folder = context.work_dir / "native-runner"
-    licenses: dict[str, Path] = {}
-    for place, one in wanted.items():
-        made = build(one)
-        licenses |= {text.name: text for text in sorted((made / "licenses").iterdir())}
-        _lay(made / one.output, folder / place)
-    library = LIBRARY in wanted
-    if library:
-        lay_interfaces(folder)
-    if any(CHECKED in one.files for one in wanted.values()):
-        licenses[P256] = license_of_p256(context.work_dir / P256)
-    if LLHTTP in wanted[PROGRAM].files:
-        licenses[LLHTTP_LICENSE] = license_of_llhttp(context.work_dir / LLHTTP_LICENSE)
-    context.note(f"native, {(folder / PROGRAM).stat().st_size / 1e6:.2f} MB, {how}")
-    return RunnerArtifact(
-        directory=folder,
-        program=PROGRAM,
-        library=LIBRARY if library else None,
-        kind=NATIVE,
-        versions=_versions(folder),
-        licenses=tuple(licenses.values()),
-        tokenizer=tokenizer,
-        serves=LLHTTP in wanted[PROGRAM].files,
-        gives=("scores", "sparse", "tokens"),
-    )
+    return make_program(program, model, context=context)
 
 
 def _versions(folder: Path) -> dict[str, str]:
@@ -182,51 +246,6 @@ def license_of_llhttp(file: Path) -> Path:
     head = "llhttp, Copyright © 2018 Fedor Indutny. https://github.com/nodejs/llhttp\n\n"
     file.write_text(head + (license_text("MIT") or ""), encoding="utf-8")
     return file
-
-
-def link_encoder(
-    model: PreparedModel,
-    encoder: Mapping[str, str],
-    *,
-    includes: Sequence[Path] = (),
-    serve: bool = False,
-    platform: Platform,
-    glibc: str | None = None,
-    context: BuildContext,
-) -> RunnerArtifact:
-    """The program ``embed`` in C++ with an encoder of one's own in ONNX Runtime's place, and the model's tokenizer, compiled.
-
-    ``encoder`` is C++17, file name → text, headers too; its ``session.h`` declares a ``Batch`` and a ``Session`` that opens the
-    model's file and makes vectors of batches, as docs/tutorials/encoder.md says. ``includes`` are folders of others' headers.
-    No exceptions, no RTTI. A builder that needs no runtime returns none. With ``serve`` the program has ``embed serve``.
-
-    Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
-    ``MissingToolError`` or ``ToolError``.
-    """
-    tokenizer = compiled_tokenizer(minimal_json(model.source), context=context)
-    sources = ProgramSources(files=program_with_encoder(encoder, includes, served=serve), output=PROGRAM)
-    try:
-        made = build_standalone(sources, platform=platform, glibc=glibc, context=context)
-    except ToolError as error:
-        hint = "; ".join(filter(None, [ENCODER_PAGE, error.hint]))
-        raise ToolError(error.message, hint=hint) from error
-    folder = context.work_dir / "native-runner"
-    folder.mkdir()
-    shutil.copyfile(made / PROGRAM, folder / PROGRAM)
-    (folder / PROGRAM).chmod(0o755)
-    context.note(f"native, {(folder / PROGRAM).stat().st_size / 1e6:.2f} MB without a runtime")
-    return RunnerArtifact(
-        directory=folder,
-        program=PROGRAM,
-        kind=NATIVE,
-        versions=_versions(folder),
-        licenses=(
-            *sorted((made / "licenses").iterdir()),
-            *([license_of_llhttp(context.work_dir / LLHTTP_LICENSE)] if serve else []),
-        ),
-        tokenizer=tokenizer,
-        serves=serve,
-    )
 
 
 def linked_runtime(

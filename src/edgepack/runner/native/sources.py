@@ -1,24 +1,23 @@
-"""The C++ sources of the native program, as they are compiled: those that come with edgepack, and what is generated.
+"""The C++ sources of a program: an encoder, the features that it has, and what is generated.
 
-Folders of ``csrc``: ``base``, ``tokenizer``, ``ort`` (the runtime) and ``embedder`` are in everything that embeds; ``program``
-is the command line, ``serve`` its server with ``llhttp`` (Node.js' parser of HTTP, as it was released), ``libembed``, ``libtokens`` and ``libsignature`` are what is offered as a library. Includes name their folder.
+Folders of ``csrc``: ``base``, ``tokenizer``, ``embedder`` and ``features`` are in everything that embeds; ``encoder`` has the interface of what
+computes vectors (``encoder.h``) and ONNX Runtime behind it; ``program`` is the command line. ``libembed``, ``libtokens`` and
+``libsignature`` are what is offered as a library. Includes name their folder.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from edgepack.foundry.link.program import LANGUAGES
 from edgepack.runner.frozen.program.options import parser
 from edgepack.runner.frozen.search.options import parser as search_parser
 from edgepack.runner.frozen.serve.options import parser as serve_parser
 
-LOADED = "ort/ort_loaded.cc"
-"""For a runtime in a shared library of its own."""
-LINKED = "ort/ort_linked.cc"
-"""For a runtime in the same file."""
 EXPORTS = (
     *("embed_close", "embed_dimension", "embed_free_rows", "embed_label", "embed_open"),
     *("embed_outputs", "embed_scores", "embed_texts"),
@@ -28,180 +27,141 @@ TOKENIZER_EXPORTS = ("tokens_encode", "tokens_encode_pair", "tokens_facts", "tok
 """What tokens_library.cc offers."""
 SIGNATURE_EXPORTS = ("signature_check",)
 """What signature_library.cc offers."""
-UNSIGNED, CHECKED, CHECKED_HEADER = "signature/unsigned.cc", "signature/signature.cc", "signature/signature.h"
-"""For a program that checks no signatures, and for one that does."""
-EMBEDS, SCORING_HEADER = "scoring/embeds.cc", "scoring/scoring.h"
-"""For a program whose model makes embeddings."""
-HEAD, HEAD_HEADER = "scoring/head.cc", "scoring/head.h"
-"""The last layer of a reranker or a classifier."""
-VECTORS_ONLY, SCORES = "libembed/vectors_only.cc", "libembed/scores.cc"
-"""For libembed of an embedding model, and of a reranker or a classifier."""
-PAIRS = ("tokenizer/pair.cc", "embedder/pairs.cc")
-"""For a program whose model takes pairs of texts."""
-OUTPUTS = ("outputs/given.h", "outputs/given.cc", "outputs/session_tokens.cc")
-"""For a model that gives more than one vector a text."""
-GIVES, GIVES_HEADER, GIVES_NONE = "outputs/give.cc", "outputs/give.h", "outputs/gives_none.cc"
-NPZ = ("outputs/npz.h", "outputs/npz.cc")
-"""For the program of such a model, and of others."""
-LIBRARY_OUTPUTS, NO_LIBRARY_OUTPUTS = "outputs/library.cc", "outputs/no_library.cc"
-"""The same for libembed."""
-SERVER_HEADER, NO_SERVER_SOURCE = "serve/server.h", "serve/no_server.cc"
-"""For a program without a server; one with it has the rest of their folder, and ``llhttp``."""
-RANKED, NOT_RANKED = "serve/scores.cc", "serve/no_scores.cc"
-"""For the server of a reranker, and of other models."""
-LLHTTP = "llhttp/llhttp.c"
 HEADERS = (".h", ".hh", ".hpp", ".inc")
 """What is taken of others' folders with headers."""
 NO_SERVER = 'This program was built without a server: it has no "embed serve".\n'
-
-
-def source_files(*folders: str) -> dict[str, str]:
-    """Place below ``csrc`` → text of the sources and headers in these folders."""
-    csrc = files("edgepack.runner.native") / "csrc"
-    found = {
-        f"{folder.name}/{file.name}": file.read_text(encoding="utf-8")
-        for folder in csrc.iterdir()
-        if folder.name in folders
-        for file in folder.iterdir()
-        if file.name.endswith((".h", *LANGUAGES))
-    }
-    return dict(sorted(found.items()))
+COMMON = ("base/", "tokenizer/", "embedder/", "features/")
+"""Folders that are in everything that embeds, but for what belongs to a feature."""
+PAIRS = ("tokenizer/pair.cc", "embedder/pairs.cc")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signatures:
-    """What a program makes of signatures."""
+class Feature:
+    """A part that a program or libembed may have. Its sources define descriptors (``features/feature.h``), which register it.
 
-    checked: bool = False
-    """Whether it can check them at all."""
-    key: str = ""
-    """A public key in PEM, which every bundle has to be signed with; empty: where the user asks for it."""
-
-    def sources(self) -> dict[str, str]:
-        """Place below ``csrc`` → text."""
-        found = source_files("signature")
-        if not (self.checked or self.key):
-            return {name: found[name] for name in (UNSIGNED, CHECKED_HEADER)}
-        del found[UNSIGNED]
-        literal = json.dumps(self.key) if self.key else "nullptr"
-        text = f'#include "signature/signature.h"\nnamespace embed {{\nconst char *const BUILT_FOR = {literal};\n}}\n'
-        return {**found, "signature/built_for.cc": text}
-
-
-NONE = Signatures()
-
-
-def scoring_sources(scored: bool) -> dict[str, str]:
-    """What ranks and classifies, or says that the model does not; place below ``csrc`` → text."""
-    found = source_files("scoring")
-    if not scored:
-        return {name: found[name] for name in (EMBEDS, SCORING_HEADER)}
-    del found[EMBEDS]
-    return {**found, **_pair_sources()}
-
-
-def _pair_sources() -> dict[str, str]:
-    found = source_files("tokenizer", "embedder")
-    return {name: found[name] for name in PAIRS}
-
-
-def output_sources(given: bool) -> dict[str, str]:
-    """What gives sparse vectors and vectors of tokens, or says that the model does not; place below ``csrc`` → text."""
-    found = source_files("outputs")
-    names = (*OUTPUTS, *NPZ, GIVES, GIVES_HEADER) if given else (GIVES_NONE, GIVES_HEADER)
-    return {name: found[name] for name in names}
-
-
-def server_sources(served: bool, *, scored: bool) -> dict[str, str]:
-    """``embed serve``, or what says that there is none; place below ``csrc`` → text."""
-    found = source_files("serve")
-    if not served:
-        return {name: found[name] for name in (NO_SERVER_SOURCE, SERVER_HEADER)}
-    del found[NO_SERVER_SOURCE], found[NOT_RANKED if scored else RANKED]
-    text = serve_parser("embed serve").format_help()
-    return {**found, **source_files("llhttp"), "serve/help.h": constants({"SERVE_HELP": text})}
-
-
-def embedding_sources(*folders: str, linked: bool, signatures: Signatures = NONE) -> dict[str, str]:
-    """What embeds, with the runtime linked in or loading the library that the manifest names, and ``folders``."""
-    found = _without_pairs("base", "tokenizer", "ort", "embedder", *folders) | signatures.sources()
-    del found[LOADED if linked else LINKED]
-    return found
-
-
-def _without_pairs(*folders: str) -> dict[str, str]:
-    return {name: text for name, text in source_files(*folders).items() if name not in PAIRS}
-
-
-def program_sources(
-    *,
-    linked: bool = True,
-    signatures: Signatures = NONE,
-    scored: bool = False,
-    given: bool = False,
-    served: bool = False,
-) -> dict[str, str]:
-    """The program ``embed``; ``scored``: for a reranker or a classifier, ``given``: for a model of several outputs, ``served``:
-    with its server.
+    Places below ``csrc``, or what they begin with.
     """
-    sources = embedding_sources("program", linked=linked, signatures=signatures)
-    sources |= scoring_sources(scored) | output_sources(given) | server_sources(served, scored=scored)
-    return {**sources, "program/help.h": help_header(served)}
+
+    both: tuple[str, ...] = ()
+    program: tuple[str, ...] = ()
+    library: tuple[str, ...] = ()
 
 
-def program_with_encoder(
-    encoder: Mapping[str, str], includes: Sequence[Path] = (), *, served: bool = False
-) -> dict[str, str]:
-    """The program ``embed`` with another encoder than ONNX Runtime: its sources take the place of the folder ``ort``.
+FEATURES = {
+    "search": Feature(program=("search/",)),
+    "serve": Feature(program=("serve/", "llhttp/")),
+    "signatures": Feature(both=("signature/",)),
+    "scores": Feature(both=("scoring/head.", *PAIRS), program=("scoring/scoring.",)),
+    "host": Feature(program=("program/host.",)),
+    "outputs": Feature(
+        both=("outputs/given.",), program=("outputs/give.", "outputs/npz."), library=("libembed/outputs.",)
+    ),
+}
+"""By name; a program has those of its model and those that its target asks for."""
 
-    Their ``session.h`` declares what edgepack's own does: ``Batch``, and a ``Session`` with its constants, ``open`` and ``run``.
-    The headers of ``includes`` lie in ``include``; of two with the same place the first is taken.
-    """
-    found = _without_pairs("base", "tokenizer", "embedder", "program") | NONE.sources()
-    found |= scoring_sources(False) | output_sources(False) | server_sources(served, scored=False)
-    own = {f"ort/{name}": text for name, text in encoder.items()}
+
+@dataclass(frozen=True, kw_only=True)
+class Encoder:
+    """What computes vectors inside a program: C++ that implements ``encoder/encoder.h``."""
+
+    sources: Mapping[str, str]
+    """Place → text."""
+    runtime: Literal["linked", "loaded", "none"] = "none"
+    """Whether ONNX Runtime is linked in, or the library that the manifest names is loaded."""
+    gives: tuple[str, ...] = ()
+    """As ``RunnerArtifact.gives``."""
+
+
+def source_files(*beginnings: str) -> dict[str, str]:
+    """Place below ``csrc`` → text of the sources and headers whose places begin so, sorted."""
+    csrc = files("edgepack.runner.native") / "csrc"
+    found = {
+        f"{folder.name}/{file.name}": file
+        for folder in csrc.iterdir()
+        for file in folder.iterdir()
+        if file.name.endswith((".h", *LANGUAGES)) and f"{folder.name}/{file.name}".startswith(beginnings)
+    }
+    return {place: file.read_text(encoding="utf-8") for place, file in sorted(found.items())}
+
+
+def ort_encoder(runtime: Literal["linked", "loaded"]) -> Encoder:
+    """ONNX Runtime, linked into the program or in a library of its own."""
+    found = source_files("encoder/ort_session.cc", f"encoder/ort_{runtime}.cc")
+    return Encoder(sources=found, runtime=runtime, gives=("scores", "sparse", "tokens"))
+
+
+def own_encoder(sources: Mapping[str, str], includes: Sequence[Path] = ()) -> Encoder:
+    """A plugin's, file name → text. The headers of ``includes`` lie in ``include``; of two with the same place the first is taken."""
     headers = {
         f"include/{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8", errors="replace")
         for folder in reversed(includes)
         for path in sorted(folder.rglob("*"))
         if path.suffix in HEADERS and path.is_file()
     }
-    return {**found, **headers, **own, "program/help.h": help_header(served)}
+    return Encoder(sources={**headers, **{f"encoder/own/{name}": text for name, text in sources.items()}})
 
 
-def library_sources(
-    *, linked: bool = True, key: str = "", scored: bool = False, given: bool = False
+def program_sources(
+    encoder: Encoder, features: Iterable[str] = ("search",), *, key: str = ""
 ) -> dict[str, str]:
-    """libembed, which can check signatures; ``scored``: for a reranker or a classifier, ``given``: for a model of several outputs."""
-    found = embedding_sources("libembed", linked=linked, signatures=Signatures(checked=True, key=key))
-    del found[VECTORS_ONLY if scored else SCORES]
-    outputs, head = source_files("outputs"), source_files("scoring")
-    names = (*OUTPUTS, LIBRARY_OUTPUTS) if given else (NO_LIBRARY_OUTPUTS,)
-    found |= {name: outputs[name] for name in names}
-    if not scored:
-        return {**found, HEAD_HEADER: head[HEAD_HEADER]}
-    return {**found, HEAD: head[HEAD], HEAD_HEADER: head[HEAD_HEADER], **_pair_sources()}
+    """The program ``embed``: place → text. ``key``: a public key in PEM, which every bundle has to be signed with."""
+    features = {*features, "search", *(("signatures",) if key else ())}
+    found = _sources(encoder, "program/", features, "program", key)
+    texts = {
+        "HELP": native_help("serve" in features),
+        "SEARCH_HELP": search_parser("embed search").format_help(),
+    }
+    if "serve" in features:
+        found["serve/help.h"] = constants({"SERVE_HELP": serve_parser("embed serve").format_help()})
+    return {**found, "program/help.h": constants(texts)}
+
+
+def library_sources(encoder: Encoder, features: Iterable[str] = (), *, key: str = "") -> dict[str, str]:
+    """libembed, which can check signatures: place → text; a feature that is a program's alone adds nothing."""
+    return _sources(encoder, "libembed/", {*features, "signatures"}, "library", key)
+
+
+def _sources(
+    encoder: Encoder, own: str, features: Iterable[str], form: Literal["program", "library"], key: str
+) -> dict[str, str]:
+    """What is common, the form's own folder, the features' sources, all headers, and the list of the features."""
+    every = [place for each in FEATURES.values() for place in (*each.both, *each.program, *each.library)]
+    wanted = [place for name in features for place in (*FEATURES[name].both, *getattr(FEATURES[name], form))]
+    found = {
+        place: text
+        for place, text in source_files("").items()
+        if place.endswith(".h")
+        or place.startswith(tuple(wanted))
+        or (place.startswith((*COMMON, own)) and not place.startswith(tuple(every)))
+    }
+    return {**found, **encoder.sources, "features/list.cc": feature_list(found, key)}
+
+
+def feature_list(sources: Mapping[str, str], key: str = "") -> str:
+    """C++ that lists the descriptors in these sources, and the key that bundles have to be signed with."""
+    pattern = re.compile(r"^extern const Feature (\w+) = ", re.MULTILINE)
+    # By name: what a model gives, and its scores, are asked before the search.
+    names = sorted(name for text in sources.values() for name in pattern.findall(text))
+    declared = "".join(f"extern const Feature {name};\n" for name in names)
+    listed = "".join(f"&{name}, " for name in names)
+    required = json.dumps(key) if key else "nullptr"
+    return (
+        f'// Generated.\n#include "features/feature.h"\nnamespace embed {{\n{declared}'
+        f"const Feature *const FEATURES[] = {{{listed}nullptr}};\nconst char *const REQUIRED_KEY = {required};\n}}\n"
+    )
 
 
 def tokens_library_sources() -> dict[str, str]:
     """libtokens, the tokenizer as a library for the program in Python."""
-    found = source_files("base", "tokenizer", "libtokens")
+    found = source_files("base/", "tokenizer/", "libtokens/")
     return {name: text for name, text in found.items() if not name.startswith("base/") or name.endswith(".h")}
 
 
 def signature_library_sources() -> dict[str, str]:
     """libsignature, the check of signatures as a library for the program in Python."""
-    found = source_files("base", "signature", "libsignature")
-    for name in (UNSIGNED, CHECKED, CHECKED_HEADER):
-        del found[name]
+    found = source_files("base/", "signature/", "libsignature/")
+    del found["signature/signature.cc"]
     return found
-
-
-def help_header(served: bool) -> str:
-    """The frozen program's own help, so that there is one command line and one text about it."""
-    return constants(
-        {"HELP": native_help(served), "SEARCH_HELP": search_parser("embed search").format_help()}
-    )
 
 
 def constants(texts: Mapping[str, str]) -> str:

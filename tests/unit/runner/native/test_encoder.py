@@ -22,7 +22,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.target import Platform
 from edgepack.runner.freeze.sample_bundle import write_manifest
 from edgepack.runner.native import build
-from edgepack.runner.native.sources import program_with_encoder
+from edgepack.runner.native.sources import own_encoder, program_sources, source_files
 
 pytestmark = pytest.mark.tools("c++", "python")
 
@@ -36,7 +36,7 @@ def shown() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(folder: Path) -> None:
-        compile_together(program_with_encoder(shown()), folder / "embed", "-O0")
+        compile_together(program_sources(own_encoder(shown())), folder / "embed", "-O0")
 
     return made_once(tmp_path_factory, "shown-encoder", make) / "embed"
 
@@ -83,11 +83,13 @@ def test_what_the_page_says_of_errors_is_what_the_program_says(bundle: Path) -> 
     )
 
 
-def test_the_page_shows_the_program_s_own_header() -> None:
+@pytest.mark.parametrize("header", ["base/error.h", "encoder/encoder.h"])
+def test_the_page_shows_the_program_s_own_headers(header: str) -> None:
     page = (ROOT / "docs/tutorials/encoder.md").read_text(encoding="utf-8")
-    header = program_with_encoder({})["base/error.h"]
-    for declared in re.findall(r"^(?:enum Code .*?;|struct .*?^};)", header, re.MULTILINE | re.DOTALL):
-        assert declared in page
+    declared = r"^(?:enum Code .*?;|(?:struct|class) .*?^};|extern .*?;|Error \w+\(.*?\);)"
+    found = re.findall(declared, source_files(header)[header], re.MULTILINE | re.DOTALL)
+    assert len(found) > 1
+    assert all(each in page for each in found)
 
 
 @pytest.fixture
@@ -97,7 +99,9 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[CompileJob]:
 
     def compile_objects(wanted: Sequence[CompileJob], **_: object) -> None:
         asked.extend(wanted)
-        raise ToolError("ort/session.cc does not compile: the cause", hint="the whole output is in LOG")
+        raise ToolError(
+            "encoder/own/encoder.cc does not compile: the cause", hint="the whole output is in LOG"
+        )
 
     toolchain = SimpleNamespace(
         identity="c++",
@@ -125,11 +129,11 @@ def test_an_encoder_includes_headers_of_others(
     (tmp_path / "first/acme/c.cc").write_text("#error\n")
     encoder = {
         **shown(),
-        "more.cc": '#include "session.h"\n#include "acme/c.h"\nstatic_assert(MORE == 3, "");\n',
+        "more.cc": '#include "encoder/encoder.h"\n#include "acme/c.h"\nstatic_assert(MORE == 3, "");\n',
     }
     with pytest.raises(ToolError) as caught:
         build.link_encoder(
-            SimpleNamespace(source=None),  # type: ignore[arg-type]
+            SimpleNamespace(source=SimpleNamespace(head=None, outputs=None)),  # type: ignore[arg-type]
             encoder,
             includes=[tmp_path / "first", tmp_path / "second"],
             platform=Platform(os="linux", arch="x86_64"),
@@ -137,7 +141,7 @@ def test_an_encoder_includes_headers_of_others(
         )
     assert "docs/tutorials/encoder.md" in str(caught.value.hint)
     assert "LOG" in str(caught.value.hint)
-    own = {job.name: job.command for job in jobs if job.name.startswith(("ort/", "include/"))}
-    assert sorted(own) == ["ort/more.cc", "ort/session.cc"]
+    own = {job.name: job.command for job in jobs if job.name.startswith(("encoder/", "include/"))}
+    assert sorted(own) == ["encoder/own/encoder.cc", "encoder/own/more.cc"]
     for command in own.values():
         subprocess.run([*command, "-fsyntax-only"], check=True)

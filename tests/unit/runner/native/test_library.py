@@ -15,7 +15,7 @@ from tests.support.signed import key_in
 from edgepack import sign
 from edgepack.runner.freeze.sample_bundle import write_manifest, write_sample
 from edgepack.runner.native.build import lay_interfaces
-from edgepack.runner.native.sources import EXPORTS, library_sources
+from edgepack.runner.native.sources import EXPORTS, library_sources, ort_encoder
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
 pytestmark = pytest.mark.tools("c++", "python", may=("gcc", "cc", "pkg-config"))
@@ -36,7 +36,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     document.unlink()
     lay_interfaces(folder)
     made = folder.with_name("libembed.so")
-    compile_together(library_sources(linked=False), made, "-O0", "-shared", "-fPIC", "-fvisibility=hidden")
+    compile_together(
+        library_sources(ort_encoder("loaded")), made, "-O0", "-shared", "-fPIC", "-fvisibility=hidden"
+    )
     shutil.copy(made, folder / "lib")
     write_manifest(folder, library=f"lib/{runtime.name}")
     return folder

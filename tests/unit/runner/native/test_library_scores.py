@@ -13,7 +13,7 @@ from tests.support.sample_program import run_program
 from tests.support.scored import LABELS, compile_scored, write_scored
 
 from edgepack.runner.native.build import lay_interfaces
-from edgepack.runner.native.sources import library_sources
+from edgepack.runner.native.sources import library_sources, ort_encoder
 
 pytestmark = pytest.mark.tools("c++", "python")
 
@@ -22,7 +22,7 @@ QUERY = "the cats"
 
 
 def compile_library(folder: Path) -> None:
-    sources = library_sources(linked=False, scored=True)
+    sources = library_sources(ort_encoder("loaded"), ("scores",))
     compile_together(
         sources, folder / "libembed.so", "-O0", "-shared", "-fPIC", "-fvisibility=hidden", "-Werror"
     )

@@ -16,11 +16,11 @@ RELEASED = {
 
 
 def test_not_a_byte_of_it_is_ours() -> None:
-    found = {name: sha256(text.encode()).hexdigest() for name, text in source_files("llhttp").items()}
+    found = {name: sha256(text.encode()).hexdigest() for name, text in source_files("llhttp/").items()}
     assert found == RELEASED
 
 
 def test_its_licence_names_its_version() -> None:
-    header = source_files("llhttp")["llhttp/llhttp.h"]
+    header = source_files("llhttp/")["llhttp/llhttp.h"]
     numbers = (re.search(rf"LLHTTP_VERSION_{part} (\d+)", header) for part in ("MAJOR", "MINOR", "PATCH"))
     assert f"llhttp-{'.'.join(found[1] for found in numbers if found)}.txt" == LLHTTP_LICENSE

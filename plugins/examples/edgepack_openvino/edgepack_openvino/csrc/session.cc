@@ -12,11 +12,11 @@ constexpr const char *DOES_NOT_LOAD = "the model does not load: ", *DOES_NOT_RUN
 
 }  // namespace
 
-Error Session::said(const char *what) const {
+Error OpenVinoEncoder::said(const char *what) const {
     return fail(RUNTIME, what + std::string(api_.last_error()), TRY_SELF_TEST);
 }
 
-Error Session::load(const std::string &library) {
+Error OpenVinoEncoder::load(const std::string &library) {
     void *opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!opened) return fail(RUNTIME, std::string("OpenVINO does not load: ") + dlerror(), TRY_SELF_TEST);
     const char *missing = nullptr;
@@ -47,7 +47,7 @@ Error Session::load(const std::string &library) {
     return {};
 }
 
-Error Session::open(const std::string &library, const std::string &model, int threads) {
+Error OpenVinoEncoder::open(const std::string &library, const std::string &model, int threads) {
     if (Error error = load(library)) return error;
     std::string count = std::to_string(threads);
     // Four words: two properties. fp32 as it is said, also where a processor is quicker in fewer bits.
@@ -57,7 +57,7 @@ Error Session::open(const std::string &library, const std::string &model, int th
     return name_inputs();
 }
 
-Error Session::name_inputs() {
+Error OpenVinoEncoder::name_inputs() {
     size_t count = 0;
     if (api_.inputs(model_, &count)) return said(DOES_NOT_LOAD);
     for (size_t index = 0; index < count; index++) {
@@ -73,7 +73,7 @@ Error Session::name_inputs() {
     return {};
 }
 
-Error Session::run(Batch &batch, size_t dimension, std::vector<float> &vectors) const {
+Error OpenVinoEncoder::run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *) const {
     // A compiled model has streams of its own; with one, requests would wait for each other inside.
     std::lock_guard<std::mutex> held(one_);
     ov_infer_request_t *request = nullptr;
@@ -85,12 +85,12 @@ Error Session::run(Batch &batch, size_t dimension, std::vector<float> &vectors) 
     return error;
 }
 
-Error Session::feed(ov_infer_request_t *request, Batch &batch) const {
+Error OpenVinoEncoder::feed(ov_infer_request_t *request, const Batch &batch) const {
     int64_t sides[2] = {int64_t(batch.rows), int64_t(batch.length)};
     for (const std::string &name : inputs_) {
-        auto &column = name == "input_ids" ? batch.ids : name == "attention_mask" ? batch.mask : batch.types;
+        const auto &column = name == "input_ids" ? batch.ids : name == "attention_mask" ? batch.mask : batch.types;
         ov_tensor_t *tensor = nullptr;
-        if (api_.tensor(INT64, ov_shape_t{2, sides}, column.data(), &tensor)) return said(DOES_NOT_RUN);
+        if (api_.tensor(INT64, ov_shape_t{2, sides}, const_cast<int64_t *>(column.data()), &tensor)) return said(DOES_NOT_RUN);
         int failed = api_.set(request, name.c_str(), tensor);
         api_.tensor_free(tensor);
         if (failed) return said(DOES_NOT_RUN);
@@ -98,7 +98,7 @@ Error Session::feed(ov_infer_request_t *request, Batch &batch) const {
     return {};
 }
 
-Error Session::read(ov_infer_request_t *request, const Batch &batch, size_t dimension, std::vector<float> &vectors) const {
+Error OpenVinoEncoder::read(ov_infer_request_t *request, const Batch &batch, size_t dimension, std::vector<float> &vectors) const {
     ov_tensor_t *tensor = nullptr;
     ov_shape_t shape{};
     void *data = nullptr;
@@ -110,6 +110,15 @@ Error Session::read(ov_infer_request_t *request, const Batch &batch, size_t dime
     api_.tensor_free(tensor);
     if (failed) return said(DOES_NOT_RUN);
     return fits ? Error{} : fail(RUNTIME, "the model's vectors are not as long as the manifest says", TRY_SELF_TEST);
+}
+
+const EncoderFacts ENCODER = {nullptr, "OpenVINO ", false};
+
+Error open_encoder(const std::string &library, const std::string &model, int threads, std::unique_ptr<Encoder> &encoder) {
+    auto made = std::make_unique<OpenVinoEncoder>();
+    Error error = made->open(library, model, threads);
+    encoder = std::move(made);
+    return error;
 }
 
 }  // namespace embed

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "encoder/encoder.h"
 
 struct ov_core_t;
 struct ov_compiled_model_t;
@@ -18,12 +18,6 @@ struct ov_shape_t {
 };
 
 namespace embed {
-
-// Rows of equal length, one after the other.
-struct Batch {
-    size_t rows = 0, length = 0;
-    std::vector<int64_t> ids, mask, types;
-};
 
 // The functions of OpenVINO's C API that are called; each gives 0 where it went well.
 struct OpenVino {
@@ -47,20 +41,17 @@ struct OpenVino {
     int (*output)(const ov_infer_request_t *, ov_tensor_t **);
 };
 
-class Session {
+class OpenVinoEncoder final : public Encoder {
 public:
-    static constexpr const char *INSTEAD = nullptr, *NAME = "OpenVINO ";
-    static constexpr bool REDUCED = false;
-
     // Loads the library and compiles the model; a code of 5 for what OpenVINO refuses.
     Error open(const std::string &library, const std::string &model, int threads);
-    // Appends rows x dimension numbers to `vectors`; one text or batch after the other.
-    Error run(Batch &batch, size_t dimension, std::vector<float> &vectors) const;
+    // One text or batch after the other.
+    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const override;
 
 private:
     Error load(const std::string &library);
     Error name_inputs();
-    Error feed(ov_infer_request_t *request, Batch &batch) const;
+    Error feed(ov_infer_request_t *request, const Batch &batch) const;
     Error read(ov_infer_request_t *request, const Batch &batch, size_t dimension, std::vector<float> &vectors) const;
     Error said(const char *what) const;
 

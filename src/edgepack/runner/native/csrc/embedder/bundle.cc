@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/sha256.h"
-#include "ort/session.h"
+#include "encoder/encoder.h"
 
 namespace embed {
 
@@ -46,7 +46,7 @@ Error Bundle::open(const std::string &folder) {
     if (Error error = read_manifest()) return error;
     if (Error error = file("model", "file", model)) return error;
     if (Error error = file("model", "tokenizer", tokenizer)) return error;
-    if (!Session::INSTEAD)
+    if (!ENCODER.instead)
         if (Error error = file("runtime", "library", library)) return error;
     for (auto [name, place] : {std::pair{"dimension", &dimension}, std::pair{"max_length", &max_length}}) {
         const Json *found = manifest.at("model", name);

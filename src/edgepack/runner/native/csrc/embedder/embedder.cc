@@ -57,7 +57,7 @@ Error Embedder::open(const Bundle &bundle, const Wishes &wishes) {
     batch_tokens_ = wishes.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
     // Batches side by side, each on a thread of its own, are nearly twice as fast as threads that share each operator.
     workers_ = wishes.alone ? 1 : threads_;
-    return session_.open(bundle.library, bundle.model, wishes.alone ? threads_ : 1);
+    return open_encoder(bundle.library, bundle.model, wishes.alone ? threads_ : 1, encoder_);
 }
 
 Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
@@ -220,7 +220,7 @@ Batch Embedder::batch_of(const std::vector<Encoding> &encoded, const size_t *cho
 Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, const Shortening &shortening, float *vectors) const {
     Batch batch = batch_of(encoded, chosen, count);
     std::vector<float> made;
-    if (Error error = session_.run(batch, whole_, made)) return error;
+    if (Error error = encoder_->run(batch, whole_, made, nullptr)) return error;
     for (size_t row = 0; row < count; row++) {
         const float *vector = &made[row * whole_];
         if (!std::isfinite(std::accumulate(vector, vector + whole_, 0.0)))

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "embedder/bundle.h"
-#include "ort/session.h"
+#include "encoder/encoder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace embed {
@@ -77,7 +77,7 @@ private:
     Error encode_side(std::string_view text, const Side &side, Encoding &encoding) const;
 
     Tokenizer tokenizer_;
-    Session session_;
+    std::unique_ptr<Encoder> encoder_;
     Shortening shortening_;
     std::string prefix_;
     size_t dimension_ = 0, whole_ = 0, batch_size_ = 0, batch_tokens_ = 0, max_length_ = 0;

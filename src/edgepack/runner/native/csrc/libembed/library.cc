@@ -5,9 +5,9 @@
 #include <mutex>
 #include <sys/stat.h>
 
-#include "libembed/opened.h"
 #include "base/text.h"
-#include "signature/signature.h"
+#include "features/feature.h"
+#include "libembed/opened.h"
 
 namespace embed {
 
@@ -70,10 +70,11 @@ int embed_open(const char *directory, const embed_options *options, embed_bundle
     *bundle = nullptr;
     embed::Error failure = made->bundle.open(directory);
     const char *asked = options ? options->public_key : nullptr;
-    for (const char *key : {embed::BUILT_FOR, asked})
+    for (const char *key : {embed::REQUIRED_KEY, asked})
         if (!failure && key) failure = embed::check_signature(made->bundle, key);
-    if (!failure && !asked && !embed::BUILT_FOR) failure = check(made->bundle, options ? options->check : EMBED_CHECK_CONTENT);
-    if (!failure) failure = embed::open_head(*made);
+    if (!failure && !asked && !embed::REQUIRED_KEY) failure = check(made->bundle, options ? options->check : EMBED_CHECK_CONTENT);
+    auto open_scorer = embed::feature_with(&embed::Feature::open_scorer);
+    if (!failure && open_scorer) failure = open_scorer(made->bundle, made->scorer);
     if (!failure) failure = made->embedder.open(made->bundle, wishes_of(options));
     if (options && options->prefix) made->prefix = options->prefix;
     if (!failure) *bundle = made.release();
@@ -90,6 +91,25 @@ int embed_texts(const embed_bundle *bundle, const char *const *texts, const size
     embed::Error failure = bundle->embedder.embed({valid.begin(), valid.end()}, made);
     if (!failure) std::copy(made.begin(), made.end(), vectors);
     return embed::answer(failure, error, error_size);
+}
+
+int embed_outputs(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count, float *vectors,
+                  embed_rows *sparse, embed_rows *multi_vector, char *error, size_t error_size) {
+    auto outputs = embed::feature_with(&embed::Feature::library_outputs);
+    std::vector<std::string> valid;
+    embed::Error failure;
+    if (!outputs) failure = embed::fail(embed::USAGE, bundle->bundle.text("model", "name") + " makes one vector of a text: embed_texts gives it");
+    if (!failure) failure = embed::decode_all(texts, lengths, count, valid);
+    if (!failure) failure = outputs(*bundle, valid, vectors, sparse, multi_vector);
+    return embed::answer(failure, error, error_size);
+}
+
+void embed_free_rows(embed_rows *rows) {
+    if (!rows) return;
+    delete[] rows->offsets;
+    delete[] rows->values;
+    delete[] rows->ids;
+    *rows = {};
 }
 
 void embed_close(embed_bundle *bundle) { delete bundle; }

@@ -2,12 +2,12 @@
 #pragma once
 #include "embedder/embedder.h"
 #include "libembed/embed.h"
-#include "scoring/head.h"
+#include "scoring/scorer.h"
 
 struct embed_bundle {
     embed::Bundle bundle;
     embed::Embedder embedder;
-    embed::Head head;  // no labels where the model makes embeddings
+    std::unique_ptr<embed::Scorer> scorer;  // null where the model makes embeddings
     std::string prefix;
 };
 
@@ -17,6 +17,5 @@ namespace embed {
 int answer(const Error &failure, char *error, size_t error_size);
 // The caller's texts as valid UTF-8.
 Error decode_all(const char *const *texts, const size_t *lengths, size_t count, std::vector<std::string> &valid);
-Error open_head(embed_bundle &bundle);
 
 }  // namespace embed

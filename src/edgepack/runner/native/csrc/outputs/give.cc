@@ -1,9 +1,9 @@
-#include "outputs/give.h"
-
+// What a model gives of texts beside, or in the place of, one vector: sparse vectors, and vectors of tokens.
 #include <algorithm>
 #include <cstdio>
 
 #include "embedder/embedder.h"
+#include "features/feature.h"
 #include "outputs/given.h"
 #include "outputs/npz.h"
 #include "program/output.h"
@@ -111,7 +111,7 @@ Error work(const Options &options, const Bundle &bundle, const Given &given) {
     Embedder &embedder = *new Embedder;
     if (Error error = embedder.open(bundle, options.wishes())) return error;
     Output output;
-    if (Error error = output.open(options.has_output ? &options.output : nullptr)) return error;
+    if (Error error = output.open(options.output_path())) return error;
     std::string format = options.output_format.empty() ? options.texts.empty() ? "jsonl" : "json" : options.output_format;
     bool array = format == "json", npz = format == "npz";
     size_t count = 0;
@@ -144,8 +144,6 @@ Error work(const Options &options, const Bundle &bundle, const Given &given) {
     return output.finish();
 }
 
-}  // namespace
-
 Error give_outputs(const Options &options, const Bundle &bundle, bool &done) {
     Given given;
     if (Error error = given.open(bundle)) return error;
@@ -153,5 +151,14 @@ Error give_outputs(const Options &options, const Bundle &bundle, bool &done) {
     done = options.outputs();
     return done ? work(options, bundle, given) : Error{};
 }
+
+}  // namespace
+
+extern const Feature OUTPUTS_FEATURE = [] {
+    Feature feature;
+    feature.name = "outputs";
+    feature.run = give_outputs;
+    return feature;
+}();
 
 }  // namespace embed

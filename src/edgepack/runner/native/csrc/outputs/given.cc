@@ -131,15 +131,17 @@ Error Embedder::embed_outputs(const Given &given, const Side &side, const std::v
     size_t step = given.each_token();
     return each_batch(encoded, [&](const size_t *chosen, size_t count) -> Error {
         Batch batch = batch_of(encoded, chosen, count);
-        std::vector<float> vectors, tokens;
-        if (Error error = session_.run_tokens(batch, whole_, vectors, step, tokens)) return error;
-        for (const std::vector<float> *numbers : {&vectors, &tokens})
+        std::vector<float> vectors;
+        TokenVectors tokens{step, {}};
+        if (Error error = encoder_->run(batch, whole_, vectors, &tokens)) return error;
+        if (tokens.numbers.size() != batch.rows * batch.length * step) return fail(RUNTIME, "the program gives no vectors of tokens", TRY_SELF_TEST);
+        for (const std::vector<float> *numbers : {&vectors, &tokens.numbers})
             for (float number : *numbers)
                 if (!std::isfinite(number)) return fail(RUNTIME, "the model gave numbers that are not finite", TRY_SELF_TEST);
         for (size_t row = 0; row < count; row++) {
             TextOutputs &one = made[chosen[row]];
             const Encoding &text = encoded[chosen[row]];
-            const float *vector = &vectors[row * whole_], *own = tokens.data() + row * batch.length * step;
+            const float *vector = &vectors[row * whole_], *own = tokens.numbers.data() + row * batch.length * step;
             if (given.dense) one.vector.assign(vector, vector + whole_);
             if (given.of_vocabulary) weigh_vocabulary(vector, given.vocabulary, one);
             else if (given.sparse) weigh_tokens(given, text, own, one);

@@ -59,7 +59,7 @@ Error check_said(const Bundle &bundle) {
         {"runtime", "version"}, {"runtime", "kind"}, {"runtime", "operators"}, {"runner", "versions"}, {"target", "name"},
         {"target", "platform"}};
     for (auto [section, name] : needed)
-        if (!(Session::INSTEAD && !strcmp(section, "runtime")) && !bundle.manifest.at(section, name))
+        if (!(ENCODER.instead && !strcmp(section, "runtime")) && !bundle.manifest.at(section, name))
             return fail(BUNDLE, std::string("manifest.json lacks something: '") + name + "'", COPY_AGAIN);
     return {};
 }
@@ -80,7 +80,7 @@ std::string info_text(const Bundle &bundle, const std::map<std::string, double> 
         return found && found->is(Json::STRING) ? found->text : std::string();
     };
     std::string kernels;
-    if (Session::REDUCED) kernels = ", " + std::to_string(operators ? operators->items.size() : 0) + " operator kernels";
+    if (ENCODER.reduced) kernels = ", " + std::to_string(operators ? operators->items.size() : 0) + " operator kernels";
     const std::pair<const char *, std::string> lines[] = {
         {"bundle", bundle.text("", "name")},
         {"model", bundle.text("model", "name") + ", " + or_else(bundle.text("model", "license"), "licence not stated")},
@@ -90,8 +90,8 @@ std::string info_text(const Bundle &bundle, const std::map<std::string, double> 
         {"prefixes", or_else(joined(bundle.manifest.at("model", "prefixes"), " ", "'"), "none known")},
         {"--dim", dimensions_of(bundle)},
         {"recipe", bundle.text("model", "recipe")},
-        {"runtime", Session::INSTEAD ? Session::INSTEAD
-                                     : Session::NAME + bundle.text("runtime", "version") + " (" + bundle.text("runtime", "kind") + ")" + kernels},
+        {"runtime", ENCODER.instead ? ENCODER.instead
+                                     : ENCODER.name + bundle.text("runtime", "version") + " (" + bundle.text("runtime", "kind") + ")" + kernels},
         {"runner", joined(bundle.manifest.at("runner", "versions"), " ", "")},
         {"for", of_platform("os") + " " + of_platform("arch") +
                     (of_platform("glibc").empty() ? "" : ", glibc " + of_platform("glibc") + " or newer")},

@@ -30,6 +30,8 @@ struct Options {
     double least = -1;
 
     Wishes wishes() const { return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(), prefix}; }
+    // Null: standard output.
+    const std::string *output_path() const { return has_output ? &output : nullptr; }
     // What is done in the place of embedding, e.g. "self_test"; empty when nothing is.
     std::string instead() const;
 };

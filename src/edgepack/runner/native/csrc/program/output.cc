@@ -55,6 +55,13 @@ std::string real_path(const std::string &path) {
 
 }  // namespace
 
+Error print(const std::string &text, const std::string *path) {
+    Output output;
+    if (Error error = output.open(path)) return error;
+    output.write(text);
+    return output.finish();
+}
+
 void listen_to_signals() {
     // A reader that goes away (`| head`) ends us without a word.
     signal(SIGPIPE, SIG_DFL);

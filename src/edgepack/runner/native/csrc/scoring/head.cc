@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "features/feature.h"
+
 namespace embed {
 
 Error Head::open(const Bundle &bundle) {
@@ -39,5 +41,28 @@ void Head::scores(const float *vector, std::vector<double> &scores) const {
     for (double &score : scores) sum += score = apart ? score : std::exp(score - highest);
     for (double &score : scores) score /= sum > 0 ? sum : 1;
 }
+
+Error Head::encode_pairs(const Embedder &embedder, std::string_view query, const std::vector<std::string_view> &texts,
+                         std::vector<Encoding> &rows) const {
+    return embedder.encode_pairs(query, texts, rows);
+}
+
+namespace {
+
+Error open_head(const Bundle &bundle, std::unique_ptr<Scorer> &scorer) {
+    auto head = std::make_unique<Head>();
+    Error error = head->open(bundle);
+    scorer = std::move(head);
+    return error;
+}
+
+}  // namespace
+
+extern const Feature HEAD_FEATURE = [] {
+    Feature feature;
+    feature.name = "scores";
+    feature.open_scorer = open_head;
+    return feature;
+}();
 
 }  // namespace embed

@@ -1,11 +1,11 @@
-#include "scoring/scoring.h"
-
+// What a reranker or a classifier makes of texts: its last layer, on the vectors of the encoder.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/text.h"
 #include "embedder/embedder.h"
+#include "features/feature.h"
 #include "program/output.h"
 #include "program/reading.h"
 #include "program/writing.h"
@@ -152,7 +152,7 @@ Error work(const Options &options, const Bundle &bundle, bool ranks) {
     Embedder &embedder = *new Embedder;
     if (Error error = embedder.open(bundle, options.wishes())) return error;
     Output output;
-    if (Error error = output.open(options.has_output ? &options.output : nullptr)) return error;
+    if (Error error = output.open(options.output_path())) return error;
     std::string format = options.output_format;
     if (format.empty()) format = !options.has_output && is_terminal(1) ? "table" : options.texts.empty() ? "jsonl" : "json";
     Written written{options, format == "table", format == "json", false, {}};
@@ -205,13 +205,20 @@ Error work(const Options &options, const Bundle &bundle, bool ranks) {
     return output.finish();
 }
 
-}  // namespace
-
 Error score_texts(const Options &options, const Bundle &bundle, bool &done) {
     bool ranks = bundle.text("model", "task") == "rank";
     if (Error error = check(options, bundle, ranks)) return error;
     done = options.scores();
     return done ? work(options, bundle, ranks) : Error{};
 }
+
+}  // namespace
+
+extern const Feature SCORES_FEATURE = [] {
+    Feature feature;
+    feature.name = "ranking";
+    feature.run = score_texts;
+    return feature;
+}();
 
 }  // namespace embed

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "features/feature.h"
 #include "program/numbers.h"
 
 namespace embed {
@@ -112,8 +113,11 @@ Error ServedModel::open(const Bundle &bundle, const ServeOptions &options) {
     }
     if (!options.prefix.empty() && !bundle.prompt(options.prefix))
         return fail(USAGE, name_ + " has no " + options.prefix + " prefix", "without a prefix, texts go to the model unchanged");
-    if (!task_.empty())
-        if (Error error = scores_.open(bundle)) return error;
+    if (!task_.empty()) {
+        auto open_scorer = feature_with(&Feature::open_scorer);
+        if (!open_scorer) return fail(BUNDLE, name_ + " makes scores, which this program does not know", COPY_AGAIN);
+        if (Error error = open_scorer(bundle, scorer_)) return error;
+    }
     if (Error error = embedder_.open(bundle, wishes)) return error;
     Encoding nothing;
     if (Error error = embedder_.encode("", nothing)) return error;
@@ -171,7 +175,7 @@ Refusal ServedModel::make_rows(Task &task) const {
     const Question &question = task.question;
     std::string prefix;
     if (question.ranks) {
-        Error error = scores_.encode(embedder_, question, task.rows);
+        Error error = scorer_->encode_pairs(embedder_, question.query, {question.texts.begin(), question.texts.end()}, task.rows);
         return error ? refuse(400, error.message, "prefix") : Refusal{};
     }
     task.rows.resize(question.size());
@@ -211,7 +215,9 @@ Refusal ServedModel::with_special_tokens(const std::vector<int64_t> &ids, Encodi
 
 void ServedModel::keep(Task &task, size_t row, const float *vector) const {
     if (task.question.ranks) {
-        task.scores[row] = scores_.score(vector);
+        std::vector<double> scores;
+        scorer_->scores(vector, scores);
+        task.scores[row] = scores[0];
     } else if (task.question.sparse) {
         for (uint32_t token = 0; token < dimension(); token++)
             if (vector[token] > 0) task.weights[row].push_back({token, vector[token]});

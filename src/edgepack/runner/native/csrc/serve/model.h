@@ -1,7 +1,7 @@
 // The bundle's model as the server uses it: what a question asks for as rows of tokens, and what these give as an answer.
 #pragma once
+#include "scoring/scorer.h"
 #include "serve/options.h"
-#include "serve/scores.h"
 #include "serve/task.h"
 
 namespace embed {
@@ -32,7 +32,7 @@ private:
     const Bundle *bundle_ = nullptr;
     const ServeOptions *options_ = nullptr;
     Embedder embedder_;
-    Scores scores_;
+    std::unique_ptr<Scorer> scorer_;  // null where the model makes no scores
     std::string name_, task_;
     std::vector<int64_t> special_;
     bool normalized_ = false, several_ = false, dense_ = true, sparse_ = false;

@@ -1,5 +1,4 @@
-#include "serve/server.h"
-
+// `embed serve`: the bundle's vectors over HTTP, on the loopback or a unix socket, as OpenAI's clients ask for them.
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/threads.h"
+#include "features/feature.h"
 #include "program/reading.h"
 #include "serve/connection.h"
 #include "serve/help.h"
@@ -176,8 +176,7 @@ Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, int 
     return wrong;
 }
 
-}  // namespace
-
+// Serves until told to stop. `help` gets the text to print instead, where that is asked for.
 Error serve(int count, char **words, const OpenBundle &open, std::string &help) {
     ServeOptions &options = *new ServeOptions;
     if (Error error = parse_serve_options(count, words, options)) return error;
@@ -191,5 +190,14 @@ Error serve(int count, char **words, const OpenBundle &open, std::string &help) 
     if (!options.socket_path.empty()) unlink(options.socket_path.c_str());
     return error;
 }
+
+}  // namespace
+
+extern const Feature SERVE_FEATURE = [] {
+    Feature feature;
+    feature.name = "serve";
+    feature.run_command = serve;
+    return feature;
+}();
 
 }  // namespace embed

@@ -1,10 +1,12 @@
-#include "signature/signature.h"
-
+// Whether a bundle is signed, whole.
+#include "features/feature.h"
 #include "signature/statement.h"
 
 namespace embed {
 
-Error check_signature(const Bundle &bundle, const std::string &key) {
+namespace {
+
+Error check(const Bundle &bundle, const std::string &key) {
     std::string content;
     if (Error error = read_file(bundle.directory + "/" + SIGNATURE, content, MOST_OF_SIGNATURE))
         return not_signed("there is no " + std::string(SIGNATURE));
@@ -16,5 +18,14 @@ Error check_signature(const Bundle &bundle, const std::string &key) {
     if (Error error = bundle.check_contents(files)) return error;
     return bundle.check_strangers(SIGNATURE);
 }
+
+}  // namespace
+
+extern const Feature SIGNATURES_FEATURE = [] {
+    Feature feature;
+    feature.name = "signatures";
+    feature.check_signature = check;
+    return feature;
+}();
 
 }  // namespace embed

@@ -3,7 +3,7 @@
 #include "core/session/onnxruntime_c_api.h"
 #include "core/session/ort_apis.h"
 
-#include "ort/ort.h"
+#include "encoder/ort.h"
 
 namespace embed {
 

@@ -1,6 +1,6 @@
 // In a runtime's place: a model whose vectors have 8 numbers, and whose tokens have 8; what is asked of another shape is refused,
-// as Session::read does it.
-#include "ort/session.h"
+// as ONNX Runtime's encoder does it.
+#include "encoder/encoder.h"
 
 namespace embed {
 
@@ -17,14 +17,20 @@ Error made(const Batch &batch, size_t rows, size_t width, std::vector<float> &nu
     return {};
 }
 
+class Made final : public Encoder {
+    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const override {
+        if (Error error = made(batch, batch.rows, dimension, vectors)) return error;
+        return tokens && tokens->width ? made(batch, batch.rows * batch.length, tokens->width, tokens->numbers) : Error{};
+    }
+};
+
 }  // namespace
 
-Session::~Session() = default;
-Error Session::open(const std::string &, const std::string &, int) { return {}; }
-Error Session::run(Batch &batch, size_t dimension, std::vector<float> &vectors) const { return made(batch, batch.rows, dimension, vectors); }
-Error Session::run_tokens(Batch &batch, size_t dimension, std::vector<float> &vectors, size_t width, std::vector<float> &tokens) const {
-    if (Error error = made(batch, batch.rows, dimension, vectors)) return error;
-    return width ? made(batch, batch.rows * batch.length, width, tokens) : Error{};
+const EncoderFacts ENCODER = {nullptr, "", true};
+
+Error open_encoder(const std::string &, const std::string &, int, std::unique_ptr<Encoder> &encoder) {
+    encoder = std::make_unique<Made>();
+    return {};
 }
 
 }  // namespace embed

@@ -1,6 +1,7 @@
 // What embed.h offers of models that give more than one vector a text.
 #include <algorithm>
 
+#include "features/feature.h"
 #include "libembed/opened.h"
 #include "outputs/given.h"
 
@@ -35,17 +36,15 @@ void give_vectors(embed_rows *rows, const std::vector<TextOutputs> &made, size_t
         std::copy(made[at].vectors.begin(), made[at].vectors.end(), rows->values + rows->offsets[at] * width);
 }
 
-Error run(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count, float *vectors, embed_rows *sparse,
-          embed_rows *multi_vector) {
+Error run(const embed_bundle &bundle, const std::vector<std::string> &texts, float *vectors, embed_rows *sparse, embed_rows *multi_vector) {
     embed::Given given;
-    if (Error failure = given.open(bundle->bundle)) return failure;
+    if (Error failure = given.open(bundle.bundle)) return failure;
     if ((vectors && !given.dense) || (sparse && !given.sparse) || (multi_vector && !given.width))
-        return embed::fail(embed::USAGE, bundle->bundle.text("model", "name") + " is " + given.noun() + ": it does not give all that is asked for");
-    std::vector<std::string> valid;
+        return embed::fail(embed::USAGE, bundle.bundle.text("model", "name") + " is " + given.noun() + ": it does not give all that is asked for");
     std::vector<TextOutputs> made;
-    if (Error failure = embed::decode_all(texts, lengths, count, valid)) return failure;
-    if (Error failure = bundle->embedder.embed_outputs(given, given.side(bundle->prefix), {valid.begin(), valid.end()}, made)) return failure;
-    for (size_t at = 0; vectors && at < count; at++) vectors = std::copy(made[at].vector.begin(), made[at].vector.end(), vectors);
+    if (Error failure = bundle.embedder.embed_outputs(given, given.side(bundle.prefix), {texts.begin(), texts.end()}, made)) return failure;
+    for (const TextOutputs &one : made)
+        if (vectors) vectors = std::copy(one.vector.begin(), one.vector.end(), vectors);
     if (sparse) give_sparse(sparse, made);
     if (multi_vector) give_vectors(multi_vector, made, given.width);
     return {};
@@ -53,19 +52,13 @@ Error run(const embed_bundle *bundle, const char *const *texts, const size_t *le
 
 }  // namespace
 
-extern "C" {
+namespace embed {
 
-int embed_outputs(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count, float *vectors,
-                  embed_rows *sparse, embed_rows *multi_vector, char *error, size_t error_size) {
-    return embed::answer(run(bundle, texts, lengths, count, vectors, sparse, multi_vector), error, error_size);
-}
+extern const Feature LIBRARY_OUTPUTS_FEATURE = [] {
+    Feature feature;
+    feature.name = "outputs";
+    feature.library_outputs = ::run;
+    return feature;
+}();
 
-void embed_free_rows(embed_rows *rows) {
-    if (!rows) return;
-    delete[] rows->offsets;
-    delete[] rows->values;
-    delete[] rows->ids;
-    *rows = {};
-}
-
-}  // extern "C"
+}  // namespace embed

@@ -1,4 +1,4 @@
-#include "program/index.h"
+#include "search/index.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,5 +1,4 @@
-#include "program/search.h"
-
+// `embed search`: the texts that are nearest to a query, by the cosine of their vectors.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -7,7 +6,9 @@
 
 #include "base/text.h"
 #include "embedder/embedder.h"
-#include "program/index.h"
+#include "features/feature.h"
+#include "program/output.h"
+#include "search/index.h"
 #include "program/reading.h"
 
 namespace embed {
@@ -134,8 +135,6 @@ void write_object(const std::string &query, const Nearest &nearest, std::string 
     out += harmless(line + "]}\n", "\\u%04x");
 }
 
-}  // namespace
-
 Error search(const Options &options, const Bundle &bundle, std::string &text) {
     if (!options.has_input && is_terminal(0)) return fail(USAGE, "no text", NO_LINE_HINT);
     std::vector<std::string> queries;
@@ -176,5 +175,21 @@ Error search(const Options &options, const Bundle &bundle, std::string &text) {
     }
     return {};
 }
+
+Error run(const Options &options, const Bundle &bundle, bool &done) {
+    std::string text;
+    if (!(done = options.search)) return {};
+    Error error = search(options, bundle, text);
+    return error ? error : print(text);
+}
+
+}  // namespace
+
+extern const Feature SEARCH_FEATURE = [] {
+    Feature feature;
+    feature.name = "search";
+    feature.run = run;
+    return feature;
+}();
 
 }  // namespace embed

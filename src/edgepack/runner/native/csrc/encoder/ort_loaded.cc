@@ -2,7 +2,7 @@
 // so that version 5 of it serves every library since 1.5: https://onnxruntime.ai/docs/api/c/struct_ort_api.html
 #include <dlfcn.h>
 
-#include "ort/ort.h"
+#include "encoder/ort.h"
 
 namespace embed {
 

@@ -1,4 +1,4 @@
-#include "ort/session.h"
+#include "encoder/ort_session.h"
 
 #include <atomic>
 #include <cstdio>
@@ -24,7 +24,7 @@ size_t resident_file_bytes() {
 }
 }  // namespace
 
-Session::~Session() {
+OrtEncoder::~OrtEncoder() {
     if (!ort_) return;
     if (session_) ort_->ReleaseSession(session_);
     if (options_) ort_->ReleaseSessionOptions(options_);
@@ -32,14 +32,14 @@ Session::~Session() {
     if (env_) ort_->ReleaseEnv(env_);
 }
 
-Error Session::said(OrtStatus *status, const char *what) const {
+Error OrtEncoder::error_of(OrtStatus *status, const char *what) const {
     if (!status) return {};
     Error error = fail(RUNTIME, std::string(what) + ort_->GetErrorMessage(status), TRY_SELF_TEST);
     ort_->ReleaseStatus(status);
     return error;
 }
 
-Error Session::open(const std::string &library, const std::string &model, int threads) {
+Error OrtEncoder::open(const std::string &library, const std::string &model, int threads) {
     if (Error error = open_ort(library, ort_)) return error;
     if (int failure = model_.open(model.c_str()))
         return fail(RUNTIME, DOES_NOT_LOAD + ("cannot map " + model) + ": " + strerror(failure), TRY_SELF_TEST);
@@ -60,7 +60,7 @@ Error Session::open(const std::string &library, const std::string &model, int th
         set("session.use_ort_model_bytes_directly", "1");
         set("session.use_ort_model_bytes_for_initializers", "1");
     }
-    if (status) return said(status, DOES_NOT_LOAD);
+    if (status) return error_of(status, DOES_NOT_LOAD);
     if (Error error = load()) return error;
     if (Error error = name_inputs()) return error;
     returns_pages_ = reads_little();
@@ -69,7 +69,7 @@ Error Session::open(const std::string &library, const std::string &model, int th
 
 // Kernels keep weights in forms of their own; the pages of the file that they were made from go back to the system at once, so
 // that the model is never in memory twice.
-Error Session::load() {
+Error OrtEncoder::load() {
     std::atomic<bool> loaded{false};
     OrtStatus *status;
     const std::function<void()> release = [&] {
@@ -83,13 +83,13 @@ Error Session::load() {
         status = ort_->CreateSessionFromArray(env_, model_.data(), model_.size(), options_, &session_);
         loaded = true;
     }
-    return said(status, DOES_NOT_LOAD);
+    return error_of(status, DOES_NOT_LOAD);
 }
 
 // Whether a run reads hardly more of the file than the rows of its tokens, which then need not stay: each fault brings in the
 // pages around its own, and with them, before long, a whole table. Weights that are used as they lie in the file are read
 // by every run, and stay.
-bool Session::reads_little() const {
+bool OrtEncoder::reads_little() const {
     Batch batch{1, 1, {0}, {1}, {0}};
     OrtValue *output = nullptr;
     const char *name = output_.c_str();
@@ -101,7 +101,7 @@ bool Session::reads_little() const {
     return resident_file_bytes() < before + model_.size() / 4;
 }
 
-Error Session::name_inputs() {
+Error OrtEncoder::name_inputs() {
     OrtAllocator *allocator = nullptr;
     size_t count = 0;
     OrtStatus *status = ort_->GetAllocatorWithDefaultOptions(&allocator);
@@ -121,38 +121,42 @@ Error Session::name_inputs() {
     }
     if (!status) status = ort_->SessionGetOutputName(session_, 0, allocator, &name);
     if (!status) take(name, output_);
-    return said(status, DOES_NOT_LOAD);
+    return error_of(status, DOES_NOT_LOAD);
 }
 
-Error Session::run(Batch &batch, size_t dimension, std::vector<float> &vectors) const {
-    OrtValue *output = nullptr;
-    const char *name = output_.c_str();
-    Error error = compute(batch, &name, 1, &output);
-    if (!error) error = read(output, {batch.rows, dimension}, vectors);
-    if (output) ort_->ReleaseValue(output);
+Error OrtEncoder::run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const {
+    OrtValue *outputs[2] = {};
+    const char *names[2] = {output_.c_str(), "token_embeddings"};
+    bool both = tokens && tokens->width;
+    Error error = compute(batch, names, both ? 2 : 1, outputs);
+    if (!error) error = read(outputs[0], {batch.rows, dimension}, vectors);
+    if (!error && both) error = read(outputs[1], {batch.rows, batch.length, tokens->width}, tokens->numbers);
+    for (OrtValue *output : outputs)
+        if (output) ort_->ReleaseValue(output);
     if (returns_pages_) model_.release_pages();
     return error;
 }
 
-Error Session::compute(Batch &batch, const char *const *outputs, size_t count, OrtValue **made) const {
+Error OrtEncoder::compute(const Batch &batch, const char *const *outputs, size_t count, OrtValue **made) const {
     const int64_t shape[2] = {int64_t(batch.rows), int64_t(batch.length)};
     const char *names[3];
     OrtValue *values[3] = {};
     OrtStatus *status = nullptr;
     for (size_t index = 0; index < inputs_.size() && !status; index++) {
         const std::string &input = inputs_[index];
-        auto &column = input == "input_ids" ? batch.ids : input == "attention_mask" ? batch.mask : batch.types;
+        const auto &column = input == "input_ids" ? batch.ids : input == "attention_mask" ? batch.mask : batch.types;
         names[index] = input.c_str();
-        status = ort_->CreateTensorWithDataAsOrtValue(memory_, column.data(), column.size() * sizeof(int64_t), shape, 2,
+        // What it takes for an input it does not write to.
+        status = ort_->CreateTensorWithDataAsOrtValue(memory_, const_cast<int64_t *>(column.data()), column.size() * sizeof(int64_t), shape, 2,
                                                       INT64, &values[index]);
     }
     if (!status) status = ort_->Run(session_, nullptr, names, values, inputs_.size(), outputs, count, made);
     for (OrtValue *value : values)
         if (value) ort_->ReleaseValue(value);
-    return said(status, DOES_NOT_RUN);
+    return error_of(status, DOES_NOT_RUN);
 }
 
-Error Session::read(OrtValue *output, const std::vector<size_t> &expected, std::vector<float> &numbers) const {
+Error OrtEncoder::read(OrtValue *output, const std::vector<size_t> &expected, std::vector<float> &numbers) const {
     OrtTensorTypeAndShapeInfo *info = nullptr;
     int type = 0;
     size_t rank = 0, count = 1;
@@ -164,7 +168,7 @@ Error Session::read(OrtValue *output, const std::vector<size_t> &expected, std::
     if (info) ort_->ReleaseTensorTypeAndShapeInfo(info);
     void *data = nullptr;
     if (!status) status = ort_->GetTensorMutableData(output, &data);
-    if (status) return said(status, DOES_NOT_RUN);
+    if (status) return error_of(status, DOES_NOT_RUN);
     bool right = type == FLOAT32 && rank == expected.size();
     for (size_t axis = 0; axis < expected.size(); axis++) {
         right = right && size_t(shape[axis]) == expected[axis];
@@ -176,6 +180,15 @@ Error Session::read(OrtValue *output, const std::vector<size_t> &expected, std::
     auto made = static_cast<const float *>(data);
     numbers.insert(numbers.end(), made, made + count);
     return {};
+}
+
+const EncoderFacts ENCODER = {nullptr, "ONNX Runtime ", true};
+
+Error open_encoder(const std::string &library, const std::string &model, int threads, std::unique_ptr<Encoder> &encoder) {
+    auto made = std::make_unique<OrtEncoder>();
+    Error error = made->open(library, model, threads);
+    encoder = std::move(made);
+    return error;
 }
 
 }  // namespace embed

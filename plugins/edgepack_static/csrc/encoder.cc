@@ -1,8 +1,11 @@
-#include "session.h"
+// A table of vectors: token ids [batch, sequence] in, the mean of their rows out, float32 [batch, dimension].
+#include "encoder/encoder.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+
+#include "tokenizer/table.h"
 
 namespace embed {
 
@@ -39,9 +42,33 @@ void add_scaled(const int8_t *__restrict row, float scale, size_t count, float *
     for (size_t index = 0; index < count; index++) sum[index] += float(row[index]) * scale;
 }
 
-}  // namespace
+class Table final : public Encoder {
+public:
+    // Maps the table; a code of 4 for one that is damaged.
+    Error open(const std::string &model);
+    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *) const override;
 
-Error Session::open(const std::string &, const std::string &model, int) {
+private:
+    // As table.py writes it.
+    struct Header {
+        char magic[8];
+        uint64_t size;
+        uint32_t number_bytes, rows, dimension, tokens, unknown, flags, row_bytes, reserved[5];
+    };
+    static_assert(sizeof(Header) == 64);
+
+    bool sound() const;
+    void add(uint32_t token, float *sum) const;
+    // Adds up the rows of a text's tokens; how many these were.
+    size_t add_all(const int64_t *ids, size_t count, bool unknown_too, float *sum) const;
+
+    Mapping file_;
+    Header header_{};
+    const uint8_t *vectors_ = nullptr, *rows_ = nullptr;
+    const float *row_scales_ = nullptr, *token_scales_ = nullptr;
+};
+
+Error Table::open(const std::string &model) {
     if (int failure = file_.open(model.c_str()))
         return fail(BUNDLE, "cannot read " + model + ": " + strerror(failure), COPY_AGAIN);
     if (!sound()) return fail(BUNDLE, model + " is damaged: it is not the table that was made", COPY_AGAIN);
@@ -59,7 +86,7 @@ Error Session::open(const std::string &, const std::string &model, int) {
 }
 
 // Whether the header is one, and the file as long as it says.
-bool Session::sound() const {
+bool Table::sound() const {
     auto &header = const_cast<Header &>(header_);
     if (file_.size() < sizeof header) return false;
     memcpy(&header, file_.data(), sizeof header);
@@ -75,7 +102,7 @@ bool Session::sound() const {
     return size == header.size && size == file_.size();
 }
 
-void Session::add(uint32_t token, float *sum) const {
+void Table::add(uint32_t token, float *sum) const {
     uint32_t row = token;
     if (rows_ && header_.row_bytes == 2) row = reinterpret_cast<const uint16_t *>(rows_)[token];
     else if (rows_) row = reinterpret_cast<const uint32_t *>(rows_)[token];
@@ -87,7 +114,7 @@ void Session::add(uint32_t token, float *sum) const {
     if (header_.number_bytes == 1) add_scaled(reinterpret_cast<const int8_t *>(vector), scale, header_.dimension, sum);
 }
 
-size_t Session::add_all(const int64_t *ids, size_t count, bool unknown_too, float *sum) const {
+size_t Table::add_all(const int64_t *ids, size_t count, bool unknown_too, float *sum) const {
     size_t added = 0;
     for (size_t index = 0; index < count; index++) {
         if (ids[index] < 0 || ids[index] >= header_.tokens) continue;
@@ -98,7 +125,7 @@ size_t Session::add_all(const int64_t *ids, size_t count, bool unknown_too, floa
     return added;
 }
 
-Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vectors) const {
+Error Table::run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *) const {
     if (dimension > header_.dimension)
         return fail(RUNTIME, "the table has " + std::to_string(header_.dimension) + " dimensions, the manifest says " +
                                  std::to_string(dimension), TRY_SELF_TEST);
@@ -120,6 +147,17 @@ Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vec
         for (size_t index = 0; index < dimension; index++) vectors.push_back(sum[index] * by);
     }
     return {};
+}
+
+}  // namespace
+
+const EncoderFacts ENCODER = {"none: the mean of a table's rows", "", false};
+
+Error open_encoder(const std::string &, const std::string &model, int, std::unique_ptr<Encoder> &encoder) {
+    auto made = std::make_unique<Table>();
+    Error error = made->open(model);
+    encoder = std::move(made);
+    return error;
 }
 
 }  // namespace embed

@@ -1,0 +1,55 @@
+// What a program or a library may have beside embedding. Each part is a source file with a descriptor; FEATURES, which is generated
+// (sources.py), lists those that this program has.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "scoring/scorer.h"
+
+struct embed_bundle;
+struct embed_rows;
+
+namespace embed {
+
+struct Options;
+// Opens the bundle, and checks it with a public key where the user names one (null: none).
+using OpenBundle = std::function<Error(const std::string *public_key, Bundle &bundle)>;
+
+// What a part does; null: nothing of that kind.
+struct Feature {
+    const char *name = "";
+    // `embed NAME …`, with options of its own; what it leaves in `text` is printed.
+    Error (*run_command)(int count, char **words, const OpenBundle &open, std::string &text) = nullptr;
+    // What the options of `embed` and `embed search` ask of it; `done` false: others go on. A code of 2 for what the bundle's model
+    // is not made for.
+    Error (*run)(const Options &options, const Bundle &bundle, bool &done) = nullptr;
+    // Everything in the folder of an open bundle is what was signed with this key (PEM). A code of 2 for what is no such key, of 4
+    // for what is not signed so.
+    Error (*check_signature)(const Bundle &bundle, const std::string &key) = nullptr;
+    // The last layer of a reranker or a classifier.
+    Error (*open_scorer)(const Bundle &bundle, std::unique_ptr<Scorer> &scorer) = nullptr;
+    // embed_outputs() of libembed.
+    Error (*library_outputs)(const embed_bundle &bundle, const std::vector<std::string> &texts, float *vectors, embed_rows *sparse,
+                             embed_rows *multi_vector) = nullptr;
+};
+
+// Ends with null. In the order in which they are asked.
+extern const Feature *const FEATURES[];
+// The key that every bundle has to be signed with, in PEM; null: none.
+extern const char *const REQUIRED_KEY;
+
+// The one of this name; null: the program was built without.
+const Feature *find_feature(std::string_view name);
+// The first one that does this; null: there is none.
+template <class Function> Function feature_with(Function Feature::*function) {
+    for (const Feature *const *each = FEATURES; *each; each++)
+        if ((*each)->*function) return (*each)->*function;
+    return nullptr;
+}
+
+// As Feature::check_signature; a code of 2 where the program was built without.
+Error check_signature(const Bundle &bundle, const std::string &key);
+
+}  // namespace embed
