@@ -2,8 +2,9 @@
 
 import sys
 from dataclasses import dataclass, replace
-from modulefinder import ModuleFinder
 from pathlib import Path
+
+from edgepack.context import BuildContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +42,28 @@ WHOLE = Excludes(name="whole")
 LEANEST_FIRST = (LEAN, WHOLE)
 
 
-def for_module(excludes: Excludes, file: Path) -> Excludes:
-    """The same without what a user's own module imports, and what that imports; with a module, all codecs stay."""
-    finder = ModuleFinder(path=[folder for folder in sys.path if folder])
-    finder.run_script(str(file))
-    wanted = {name for name in finder.modules if name != "__main__"}
-    packages = {name.partition(".")[0] for name in wanted}
-    left = tuple(
-        name for name in excludes.modules if not {name, name.partition(".")[0]} & (wanted | packages)
+IMPORTED = """\
+import ast, importlib, sys
+for node in ast.walk(ast.parse(open(sys.argv[1], "rb").read())):
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        names = [node.module]
+    else:
+        continue
+    for name in names:
+        importlib.import_module(name)
+print(*sys.modules)
+"""
+
+
+def for_module(excludes: Excludes, file: Path, *, context: BuildContext) -> Excludes:
+    """The same without what a user's own module imports, and what that imports; with a module, all codecs written in Python stay.
+
+    Raises ``ToolError`` for an import that does not work.
+    """
+    imported = context.run([sys.executable, "-I", "-S", "-c", IMPORTED, file]).split()
+    wanted = {*imported, *(name.partition(".")[0] for name in imported)}
+    return replace(
+        excludes, modules=tuple(name for name in excludes.modules if name not in wanted), encodings=None
     )
-    return replace(excludes, modules=left, encodings=None)

@@ -27,6 +27,7 @@ from edgepack.runner.freeze.licenses import write_licenses
 from edgepack.runner.freeze.pyinstaller import INTERNAL, PACKAGE, PROGRAM, freeze, tokenizers_module
 from edgepack.runner.freeze.python_library import python_library
 from edgepack.runner.freeze.smoke_test import smoke_test
+from edgepack.runner.freeze.whole import freeze_whole_runner
 from edgepack.runner.native.build import LLHTTP_LICENSE, P256, features_of, license_of_llhttp, license_of_p256
 from edgepack.runner.native.sources import ort_encoder, program_sources
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
@@ -50,8 +51,8 @@ GIVES = ("scores", "sparse", "tokens")
 
 def freeze_runner(
     *,
-    model: PreparedModel,
-    platform: Platform,
+    model: PreparedModel | None = None,
+    platform: Platform | None = None,
     signatures: bool = False,
     public_key: str = "",
     module: Path | None = None,
@@ -68,6 +69,8 @@ def freeze_runner(
     Raises ``MissingToolError`` for a Python without a shared library or a machine without binutils, ``ToolError`` or ``ProofError`` when
     the program cannot be frozen or, frozen, does not work, ``FloorError`` when it needs a newer glibc than the devices of ``platform`` have.
     """
+    if model is None or platform is None:
+        return freeze_whole_runner(platform=platform, context=context)
     table = _table(model, context)
     features = features_of(model) | ({"signatures"} if signatures else set())
     library = link_library(platform, context=context)
@@ -175,6 +178,8 @@ def freeze_into(
         "glibc_floor": floor_of(program) or "",
         "trim": trim,
     }
+    # Another one takes the place of that which it was tried with.
+    (program / LIBRARY).unlink()
     write_licenses(program, folder / "licenses", context=context)
     (folder / "versions.json").write_text(json.dumps(versions, indent=1))
     # The store may lie on another file system than temporary folders do.
@@ -193,7 +198,7 @@ def freeze_leanest(
     """Freeze with as little as works, and say how much was left out, by name."""
     failure: EdgepackError | None = None
     for excludes in LEANEST_FIRST:
-        fitting = for_module(excludes, module) if module else excludes
+        fitting = for_module(excludes, module, context=context) if module else excludes
         sources = sources_of(compiled=compiled, module=module)
         try:
             freeze(program, sources=sources, excludes=fitting, python_library=python, context=context)

@@ -6,7 +6,6 @@ so that the full-precision model is judged with the same module.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from _thread import allocate_lock
@@ -118,6 +117,8 @@ def told(error: BaseException, path: str) -> str:
 
 def main(path: str) -> None:
     """For the host: what the function that a JSON object on standard input names makes of its arguments; without one, it is loaded."""
+    import json  # which the frozen program does without
+
     output, sys.stdout = sys.stdout, sys.stderr
     asked = json.load(sys.stdin)
     answer: dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from signal import SIG_DFL, SIGPIPE, signal
+from _signal import SIG_DFL, SIGPIPE, signal  # signal itself would import enum
 
 from .host import run
 

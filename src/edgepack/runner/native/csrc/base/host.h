@@ -30,6 +30,6 @@ public:
 };
 
 // Null: nobody has started this program. Set once, before anything else is done.
-inline const Host *HOST = nullptr;
+inline const Host *STARTED_BY = nullptr;
 
 }  // namespace embed

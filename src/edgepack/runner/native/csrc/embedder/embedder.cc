@@ -73,20 +73,20 @@ Error Embedder::open_module(const Bundle &bundle) {
     std::string path;
     if (!bundle.manifest.at("runner", "module")) return {};
     if (Error error = bundle.file("runner", "module", path)) return error;
-    if (!HOST) return fail(BUNDLE, path + " is for a program with Python", "use the program that came with the bundle");
-    return HOST->open_module(path, prepares_, finishes_);
+    if (!STARTED_BY) return fail(BUNDLE, path + " is for a program with Python", "use the program that came with the bundle");
+    return STARTED_BY->open_module(path, prepares_, finishes_);
 }
 
 Error Embedder::prepare(std::vector<std::string> &texts) const {
     std::vector<std::string> prepared;
     if (!prepares_) return {};
-    if (Error error = HOST->prepare({texts.begin(), texts.end()}, prepared)) return error;
+    if (Error error = STARTED_BY->prepare({texts.begin(), texts.end()}, prepared)) return error;
     texts.swap(prepared);
     return {};
 }
 
 Error Embedder::finish(const std::vector<std::string> &texts, float *vectors) const {
-    return finishes_ ? HOST->finish({texts.begin(), texts.end()}, whole_, vectors) : Error{};
+    return finishes_ ? STARTED_BY->finish({texts.begin(), texts.end()}, whole_, vectors) : Error{};
 }
 
 Error Shortening::open(const Bundle &bundle, size_t wanted) {

@@ -98,7 +98,7 @@ __attribute__((visibility("default"))) void embed_answer(void *answer, const voi
 }
 
 __attribute__((visibility("default"))) int embed_main_with(int count, char **words, const embed_host *host) {
-    embed::HOST = new embed::CallingHost(*host);
+    embed::STARTED_BY = new embed::CallingHost(*host);
     return embed_main(count, words);
 }
 

@@ -35,7 +35,7 @@ bool Tokenizer::knows_pairs() const { return hosted_ || Frame(table_.section("pa
 size_t Tokenizer::pair_tokens() const { return hosted_ ? pair_ : Frame(table_.section("pair")).specials(); }
 
 Error Tokenizer::encode_pair(std::string_view first, std::string_view second, size_t max_length, Encoding &encoding) const {
-    return HOST->encode(first, &second, max_length, encoding.ids, encoding.types);
+    return STARTED_BY->encode(first, &second, max_length, encoding.ids, encoding.types);
 }
 
 void Tokenizer::encode_part(std::string_view text, Ids &ids) const {

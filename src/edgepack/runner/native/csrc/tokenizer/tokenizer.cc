@@ -8,7 +8,7 @@ namespace embed {
 
 namespace {
 
-constexpr std::string_view JSON = ".json";
+constexpr std::string_view UNCOMPILED = ".json";
 
 // Where the last code point of what ends at `end` begins.
 size_t code_point_before(std::string_view text, size_t end) {
@@ -81,9 +81,9 @@ void split_at_added(std::string_view text, const Trie &trie, const uint32_t *tab
 }  // namespace
 
 Error Tokenizer::open_hosted(const std::string &path) {
-    if (!HOST) return fail(BUNDLE, path + " is not compiled, as this program asks for", COPY_AGAIN);
+    if (!STARTED_BY) return fail(BUNDLE, path + " is not compiled, as this program asks for", COPY_AGAIN);
     TokenizerFacts facts;
-    if (Error error = HOST->open_tokenizer(path, facts)) return error;
+    if (Error error = STARTED_BY->open_tokenizer(path, facts)) return error;
     before_ = facts.before;
     after_ = facts.after;
     pad_id_ = facts.pad_id;
@@ -94,7 +94,7 @@ Error Tokenizer::open_hosted(const std::string &path) {
 }
 
 Error Tokenizer::open(const std::string &path) {
-    if (path.size() > JSON.size() && std::string_view(path).substr(path.size() - JSON.size()) == JSON) return open_hosted(path);
+    if (path.size() > UNCOMPILED.size() && std::string_view(path).substr(path.size() - UNCOMPILED.size()) == UNCOMPILED) return open_hosted(path);
     if (Error error = table_.open(path)) return error;
     Bytes model = table_.section("model"), frame = table_.section("template");
     Bytes added = table_.section("addedids");
@@ -123,7 +123,7 @@ Error Tokenizer::open(const std::string &path) {
 }
 
 Error Tokenizer::encode(std::string_view text, size_t max_length, Encoding &encoding) const {
-    if (hosted_) return HOST->encode(text, nullptr, max_length, encoding.ids, encoding.types);
+    if (hosted_) return STARTED_BY->encode(text, nullptr, max_length, encoding.ids, encoding.types);
     Ids ids;
     ids.limit = max_length > special_tokens() ? max_length - special_tokens() : 0;
     if (ids.limit) encode_raw(text, ids);
