@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # Modules are compiled when they are first imported, not all of them beforehand: that is half of the time.
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --no-compile
+# Where Python is told to write no bytecode, each of the hundreds of processes that tests start would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # As many processes as cores. A file's tests stay together, and with them what they share; tests/durations.txt says which begin.
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # Kept beside the other caches, for it is valid in every clone: without it the types alone take a minute and a half.
@@ -37,7 +39,7 @@ test-all: $(VENV)/.installed-judges checked fetched-all
 test-changed: $(VENV)/.installed-test
 	$(PYTEST) $$($(BIN)/python -m tests.support.changed $(or $(COMMIT),HEAD))
 
-# Writes what each file of `make test` takes into tests/durations.txt.
+# Writes what each file of `make test` takes of processor time into tests/durations.txt.
 durations: $(VENV)/.installed-test fetched
 	$(PYTEST) --record-durations
 

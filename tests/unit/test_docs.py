@@ -203,7 +203,7 @@ def test_every_option_of_a_builder_is_documented() -> None:
     assert documented == known
 
 
-@pytest.mark.parametrize("name", ["manifest", "report"])
+@pytest.mark.parametrize("name", ["manifest", "report", "devices"])
 def test_every_key_of_a_schema_is_in_its_page(name: str, update_golden: bool) -> None:
     schema = json.loads((ROOT / f"docs/schemas/{name}.json").read_text("utf-8"))
     assert undescribed(schema) == [], "keys without a description"

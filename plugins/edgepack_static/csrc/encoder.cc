@@ -42,7 +42,7 @@ void add_scaled(const int8_t *__restrict row, float scale, size_t count, float *
     for (size_t index = 0; index < count; index++) sum[index] += float(row[index]) * scale;
 }
 
-class Table final : public Encoder {
+class TableEncoder final : public Encoder {
 public:
     // Maps the table; a code of 4 for one that is damaged.
     Error open(const std::string &model);
@@ -68,7 +68,7 @@ private:
     const float *row_scales_ = nullptr, *token_scales_ = nullptr;
 };
 
-Error Table::open(const std::string &model) {
+Error TableEncoder::open(const std::string &model) {
     if (int failure = file_.open(model.c_str()))
         return fail(BUNDLE, "cannot read " + model + ": " + strerror(failure), COPY_AGAIN);
     if (!sound()) return fail(BUNDLE, model + " is damaged: it is not the table that was made", COPY_AGAIN);
@@ -86,7 +86,7 @@ Error Table::open(const std::string &model) {
 }
 
 // Whether the header is one, and the file as long as it says.
-bool Table::sound() const {
+bool TableEncoder::sound() const {
     auto &header = const_cast<Header &>(header_);
     if (file_.size() < sizeof header) return false;
     memcpy(&header, file_.data(), sizeof header);
@@ -102,7 +102,7 @@ bool Table::sound() const {
     return size == header.size && size == file_.size();
 }
 
-void Table::add(uint32_t token, float *sum) const {
+void TableEncoder::add(uint32_t token, float *sum) const {
     uint32_t row = token;
     if (rows_ && header_.row_bytes == 2) row = reinterpret_cast<const uint16_t *>(rows_)[token];
     else if (rows_) row = reinterpret_cast<const uint32_t *>(rows_)[token];
@@ -114,7 +114,7 @@ void Table::add(uint32_t token, float *sum) const {
     if (header_.number_bytes == 1) add_scaled(reinterpret_cast<const int8_t *>(vector), scale, header_.dimension, sum);
 }
 
-size_t Table::add_all(const int64_t *ids, size_t count, bool unknown_too, float *sum) const {
+size_t TableEncoder::add_all(const int64_t *ids, size_t count, bool unknown_too, float *sum) const {
     size_t added = 0;
     for (size_t index = 0; index < count; index++) {
         if (ids[index] < 0 || ids[index] >= header_.tokens) continue;
@@ -125,7 +125,7 @@ size_t Table::add_all(const int64_t *ids, size_t count, bool unknown_too, float 
     return added;
 }
 
-Error Table::run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *) const {
+Error TableEncoder::run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *) const {
     if (dimension > header_.dimension)
         return fail(RUNTIME, "the table has " + std::to_string(header_.dimension) + " dimensions, the manifest says " +
                                  std::to_string(dimension), TRY_SELF_TEST);
@@ -154,7 +154,7 @@ Error Table::run(const Batch &batch, size_t dimension, std::vector<float> &vecto
 const EncoderFacts ENCODER = {"none: the mean of a table's rows", "", false};
 
 Error open_encoder(const std::string &, const std::string &model, int, std::unique_ptr<Encoder> &encoder) {
-    auto made = std::make_unique<Table>();
+    auto made = std::make_unique<TableEncoder>();
     Error error = made->open(model);
     encoder = std::move(made);
     return error;

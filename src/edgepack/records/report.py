@@ -145,6 +145,8 @@ class Verification:
     """Lowest cosine of a text after each of the model's prompts; ``None``: it has none, or the program puts none."""
     drawn: Drawn | None = None
     """Of texts that nobody knew before: for bundles that were made elsewhere."""
+    on: str = ""
+    """The device that it was run on, by a record of it; empty: the machine that verified."""
     levels: tuple[str, ...] = ()
     """CPU levels that a bundle from elsewhere ran at, beside this processor's own."""
     said: tuple[str, ...] = ()
