@@ -8,9 +8,9 @@ import platform as host
 import shutil
 import sys
 from collections.abc import Iterable
-from importlib.resources import files
 from pathlib import Path
 
+import edgepack
 from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError, FloorError, ProofError, ToolError, UnsupportedModelError
 from edgepack.files.elf import floor_of, version_key
@@ -24,7 +24,7 @@ from edgepack.records.target import Platform
 from edgepack.runner.freeze.cxx_runtime import installed_compiler
 from edgepack.runner.freeze.excludes import LEANEST_FIRST, for_module
 from edgepack.runner.freeze.licenses import write_licenses
-from edgepack.runner.freeze.pyinstaller import INTERNAL, PACKAGE, PROGRAM, freeze, tokenizers_module
+from edgepack.runner.freeze.pyinstaller import INTERNAL, PROGRAM, freeze, tokenizers_module
 from edgepack.runner.freeze.python_library import python_library
 from edgepack.runner.freeze.smoke_test import smoke_test
 from edgepack.runner.freeze.whole import freeze_whole_runner
@@ -40,12 +40,11 @@ SCHEMA = "2"
 LIBRARY = f"{INTERNAL}/libembed.so"
 EXPORTS = ("embed_answer", "embed_main_with")
 """What program/host.h declares."""
-SOURCES = Path(__file__).parents[1] / "frozen" / "thin"
-SHARED = {
-    "truncation.py": Path(__file__).parents[1] / "tokenizer" / "truncation.py",
-    "user_module.py": Path(str(files("edgepack.verifier.confined") / "user_module.py")),
-}
-"""Modules that are frozen in and are edgepack's own, too: standard library only, and nothing of edgepack."""
+ROOT = Path(edgepack.__file__).parent
+SOURCES = ROOT / "runner/frozen/thin"
+USER_MODULE = ROOT / "verifier/confined/user_module.py"
+TRUNCATION = ROOT / "runner/tokenizer/truncation.py"
+"""What is frozen in, and edgepack has, too: standard library only, and nothing of edgepack."""
 GIVES = ("scores", "sparse", "tokens")
 
 
@@ -145,7 +144,12 @@ def require_floor(floor: str, platform: Platform) -> None:
 def decides() -> dict[str, str]:
     """All that decides what a freeze gives, but for the library and a user's module."""
     digest = hashlib.sha256()
-    own = [*sorted(SOURCES.rglob("*.py")), *sorted(Path(__file__).parent.glob("*.py")), *SHARED.values()]
+    own = [
+        *sorted(SOURCES.rglob("*.py")),
+        *sorted(Path(__file__).parent.glob("*.py")),
+        USER_MODULE,
+        TRUNCATION,
+    ]
     for source in own:
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return {
@@ -218,15 +222,14 @@ def freeze_leanest(
 
 
 def sources_of(*, compiled: bool, module: Path | None = None) -> dict[str, bytes]:
-    """What is frozen, by its place: a package of its own name, and for what a user's module imports, that module, never started."""
-    found = {f"{PACKAGE}/{file.name}": file.read_bytes() for file in sorted(SOURCES.glob("*.py"))}
-    found |= {f"{PACKAGE}/{name}": file.read_bytes() for name, file in SHARED.items()}
-    start = f"from {PACKAGE}.__main__ import start\n\nstart()\n"
+    """What is frozen, by its place: of edgepack these files alone, and for what a user's module imports, that module, never started."""
+    own = [file for file in sorted(SOURCES.glob("*.py")) if not (compiled and file.name == "tokenizer.py")]
+    own += [USER_MODULE] if compiled else [USER_MODULE, TRUNCATION]
+    found = {f"edgepack/{file.relative_to(ROOT).as_posix()}": file.read_bytes() for file in own}
+    packages = {parent.as_posix() for place in found for parent in Path(place).parents} - {"."}
+    found = {**{f"{package}/__init__.py": b"" for package in packages}, **found}
+    start = "from edgepack.runner.frozen.thin.__main__ import start\n\nstart()\n"
     if module is not None:
         found["edgepack_imports.py"] = module.read_bytes()
         start += "import edgepack_imports\n"
-    if compiled:
-        del found[f"{PACKAGE}/tokenizer.py"], found[f"{PACKAGE}/truncation.py"]
-    else:
-        found |= tokenizers_module()
-    return {**found, f"{PROGRAM}.py": start.encode()}
+    return {**found, **({} if compiled else tokenizers_module()), f"{PROGRAM}.py": start.encode()}

@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+LARGEST = 3.4028234e38
+"""Of float32."""
 LONGEST = 200
 """Letters of what a module's exception says that are shown."""
 MEND = "the module's author has to mend it; docs/howto/own-module.md says what is called with what"
@@ -95,7 +97,7 @@ class UserModule:
             raise ModuleError(
                 f"{self._name}: finish gave a vector of {len(numbers)} numbers instead of {count}"
             )
-        if not all(abs(each) < float("inf") for each in numbers):
+        if not all(abs(each) <= LARGEST for each in numbers):
             raise ModuleError(f"{self._name}: finish gave a number that is not finite")
         return numbers
 

@@ -39,6 +39,7 @@ from edgepack.runner.freeze.smoke_test import smoke_test
 
 pytestmark = pytest.mark.tools(
     "gcc",
+    "c++",
     "python",
     "env",
     may=("ldd", "file", "strip", "patchelf", "dpkg-query", "vectorize", "embed", "zig"),
@@ -78,7 +79,13 @@ def prepared_of(folder: Path, document: str) -> PreparedModel:
         dimension=DIMENSION,
     )
     return PreparedModel(
-        source=source, file=folder / "model.onnx", recipe="none", precision="fp32", format="onnx", needs=None
+        source=source,
+        file=folder / "model.onnx",
+        recipe="none",
+        precision="fp32",
+        format="onnx",
+        needs=None,
+        inputs=("input_ids", "attention_mask"),
     )
 
 

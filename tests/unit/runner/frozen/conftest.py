@@ -19,7 +19,7 @@ from edgepack.runner.native.sources import ort_encoder, program_sources
 Thin = Callable[..., "subprocess.CompletedProcess[bytes]"]
 START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); sys.argv = [sys.argv[1] + '/embed', *sys.argv[2:]]\n"
-    "from edgepack_embed.__main__ import start\nstart(sys.argv[0][:-6])"
+    "from edgepack.runner.frozen.thin.__main__ import start\nstart(sys.argv[0][:-6])"
 )
 
 
@@ -41,8 +41,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What is frozen, laid out."""
     folder = tmp_path_factory.mktemp("python")
     for place, content in sources_of(compiled=False).items():
-        if place.startswith("edgepack_embed/"):
-            (folder / place).parent.mkdir(exist_ok=True)
+        if place.startswith("edgepack/"):
+            (folder / place).parent.mkdir(exist_ok=True, parents=True)
             (folder / place).write_bytes(content)
     return folder
 

@@ -9,6 +9,7 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -203,7 +204,7 @@ def test_the_server_has_the_module_around_the_model(bundle: Path, thin: Thin, py
     assert server.returncode == 0
 
 
-def ask(port: int, body: dict[str, object]) -> dict[str, object] | object:
+def ask(port: int, body: dict[str, object]) -> Any:
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/v1/embeddings",
         data=json.dumps(body).encode(),
@@ -229,7 +230,7 @@ def test_a_reader_that_has_gone_ends_it_quietly(bundle: Path, python: Path) -> N
 def test_little_is_imported_to_say_the_version(bundle: Path, python: Path) -> None:
     script = (
         "import sys, os; sys.path.insert(0, sys.argv.pop(1)); directory = sys.argv[1]\n"
-        "from edgepack_embed.host import run\n"
+        "from edgepack.runner.frozen.thin.host import run\n"
         "run(directory, [directory + '/embed', '--version'])\n"
         "print([name for name in ('json', 're', 'enum', 'tokenizers', 'typing', 'pathlib') if name in sys.modules])"
     )

@@ -1,6 +1,5 @@
 """Long texts are cut before they are tokenized, and nobody can tell by the tokens."""
 
-import importlib
 import json
 import random
 import subprocess
@@ -25,9 +24,10 @@ from tokenizers import (
 )
 
 from edgepack.records.model import ModelSource
+from edgepack.runner.frozen.thin.tokenizer import HuggingFaceTokenizer
 from edgepack.runner.tokenizer.truncation import TextTruncator, boundary_of
 
-pytestmark = pytest.mark.tools("python")
+pytestmark = pytest.mark.tools("c++", "python")
 
 LENGTH = 12
 CORPUS = [
@@ -211,14 +211,14 @@ def test_a_tokenizer_that_is_not_known_gets_the_whole_text(change: dict[str, Any
 
 
 @pytest.fixture
-def tokens(python: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def tokens(bundle: Path) -> HuggingFaceTokenizer:
     """The sample's tokenizer, as the frozen program has it."""
-    monkeypatch.syspath_prepend(python)
-    module = importlib.import_module("edgepack_embed.tokenizer")
-    return module.HuggingFaceTokenizer(str(bundle / "model/tokenizer.json"))
+    return HuggingFaceTokenizer(str(bundle / "model/tokenizer.json"))
 
 
-def test_a_text_is_not_read_further_than_it_counts(tokens: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_is_not_read_further_than_it_counts(
+    tokens: HuggingFaceTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
     count = tokens._count
     monkeypatch.setattr(tokens, "_count", lambda text: asked.append(len(text)) or count(text))  # type: ignore[func-returns-value]
@@ -229,7 +229,7 @@ def test_a_text_is_not_read_further_than_it_counts(tokens: Any, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("unit", ["a", "9Z", " ", " \n"])
-def test_what_has_no_boundary_is_squeezed(tokens: Any, unit: str) -> None:
+def test_what_has_no_boundary_is_squeezed(tokens: HuggingFaceTokenizer, unit: str) -> None:
     expected = tokens.encode("cat " + unit * 2000 + " mat", None, 6)
     long = tokens._cut("cat " + unit * 1_000_000 + " mat")
     assert len(long) < 200

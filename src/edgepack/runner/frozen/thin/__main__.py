@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from _signal import SIG_DFL, SIGPIPE, signal  # signal itself would import enum
 
 from .host import run
 
@@ -17,8 +16,6 @@ def start(directory: str | None = None) -> NoReturn:
     """Run for the bundle that the program lies in, and end the process."""
     # The program's answers are written by C++: what a user's module prints is none of them.
     sys.stdout = sys.stderr
-    # As a program has it that is not Python: a reader that has gone ends it.
-    signal(SIGPIPE, SIG_DFL)
     code = run(directory or frozen_directory(), sys.argv)
     # Everything is written; taking the interpreter and the model apart would only take time.
     os._exit(code)

@@ -18,7 +18,7 @@ from ctypes import (
     string_at,
 )
 
-from .user_module import UserModule
+from edgepack.verifier.confined.user_module import UserModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,12 +40,13 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "finish": (POINTER(c_float), c_size_t, *TEXTS),
 }
 """Call of ``embed_host`` → its arguments, behind which comes where the answer goes."""
+PROTOTYPES = {name: CFUNCTYPE(c_int, *kinds, c_void_p) for name, kinds in CALLS.items()}
 
 
 class Host(Structure):
     """``embed_host`` of program/host.h."""
 
-    _fields_ = tuple((name, CFUNCTYPE(c_int, *kinds, c_void_p)) for name, kinds in CALLS.items())
+    _fields_ = tuple(PROTOTYPES.items())
 
 
 class Given:
@@ -94,7 +95,7 @@ def run(directory: str, words: Sequence[str]) -> int:
     library.embed_answer.argtypes = (c_void_p, c_char_p, c_size_t)
     given = Given()
     calls = {name: answered(getattr(given, name), library.embed_answer) for name in CALLS}
-    host = Host(**{name: kind(calls[name]) for name, kind in Host._fields_})
+    host = Host(**{name: kind(calls[name]) for name, kind in PROTOTYPES.items()})
     arguments = (c_char_p * (len(words) + 1))(*map(os.fsencode, words), None)
     return int(library.embed_main_with(len(words), arguments, byref(host)))
 

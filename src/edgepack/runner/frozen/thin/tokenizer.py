@@ -7,7 +7,7 @@ import os
 from _thread import allocate_lock
 from contextlib import contextmanager
 
-from .truncation import FIRST, TextTruncator
+from edgepack.runner.tokenizer.truncation import FIRST, TextTruncator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ class HuggingFaceTokenizer:
             with open(self._path, "rb") as stream:
                 document = json.loads(stream.read())
             self._truncators[self._max_length] = TextTruncator(document, max_length=self._max_length)
-        return self._truncators[self._max_length].truncate(text, self._count)
+        cut: str = self._truncators[self._max_length].truncate(text, self._count)
+        return cut
 
     def _count(self, text: str) -> int:
         return len(self._tokenizer.encode(text).ids)

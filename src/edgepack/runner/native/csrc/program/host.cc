@@ -1,5 +1,6 @@
 #include "program/host.h"
 
+#include <csignal>
 #include <cstring>
 
 #include "base/host.h"
@@ -98,6 +99,8 @@ __attribute__((visibility("default"))) void embed_answer(void *answer, const voi
 }
 
 __attribute__((visibility("default"))) int embed_main_with(int count, char **words, const embed_host *host) {
+    // Python ignores it: a reader that has gone is to end the program.
+    signal(SIGPIPE, SIG_DFL);
     embed::STARTED_BY = new embed::CallingHost(*host);
     return embed_main(count, words);
 }
