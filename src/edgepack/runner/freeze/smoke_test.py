@@ -12,6 +12,9 @@ from edgepack.runner.freeze.sample_bundle import (
     write_manifest,
     write_sample,
 )
+from edgepack.verifier.confined.limits import RunLimits
+from edgepack.verifier.confined.program import confine
+from edgepack.verifier.confined.sandbox import View
 
 TEXTS = ("a cat sat on the mat", "the kitten " * 1000, "")
 """One of them is cut before it is tokenized."""
@@ -31,7 +34,18 @@ def smoke_test(
     write_manifest(bundle, library=library, module=f"module/{module.name}" if module else None)
 
     def run(*arguments: str) -> str:
-        return context.run(["env", "-i", bundle / "embed", *arguments])
+        ended = confine(
+            [bundle / "embed", *arguments],
+            bundle,
+            sandbox=None,
+            view=View(),
+            work=work,
+            progress=context.progress,
+        )
+        if ended.code or ended.passed or ended.refused:
+            why = ended.refused or (RunLimits().in_words(ended.passed) if ended.passed else ended.messages)
+            raise ToolError(f"embed {' '.join(arguments)}: {why.strip()}")
+        return ended.output
 
     try:
         vectors = [record["embedding"] for record in json.loads(run(*TEXTS))]

@@ -28,36 +28,36 @@ int available_cpus() {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
-Error Embedder::open(const Bundle &bundle, const Wishes &wishes) {
+Error Embedder::open(const Bundle &bundle, const EmbedOptions &options) {
     if (Error error = require_processor(bundle)) return error;
-    threads_ = wishes.threads ? wishes.threads : std::min(MAX_THREADS, available_cpus());
+    threads_ = options.threads ? options.threads : std::min(MAX_THREADS, available_cpus());
     // With vectors of tokens, it names how a text is read.
-    if (!wishes.prefix.empty() && !bundle.manifest.at("model", "outputs", "multi_vector")) {
-        const Json *prompt = bundle.prompt(wishes.prefix);
+    if (!options.prefix.empty() && !bundle.manifest.at("model", "outputs", "multi_vector")) {
+        const Json *prompt = bundle.prompt(options.prefix);
         if (!prompt)
-            return fail(USAGE, "--prefix " + wishes.prefix + ": " + model_name(bundle) + " has no " + wishes.prefix + " prefix",
+            return fail(USAGE, "--prefix " + options.prefix + ": " + model_name(bundle) + " has no " + options.prefix + " prefix",
                         "without a prefix, texts go to the model unchanged");
         prefix_ = prompt->text;
     }
     whole_ = dimension_ = bundle.dimension;
-    if (wishes.dimension) {
-        if (Error error = shortening_.open(bundle, wishes.dimension)) return error;
-        dimension_ = wishes.dimension;
+    if (options.dimension) {
+        if (Error error = cut_to_.open(bundle, options.dimension)) return error;
+        dimension_ = options.dimension;
     }
     // Where a text's vector depends on its neighbours in the batch, a text goes alone.
-    batch_size_ = wishes.batch_size ? wishes.batch_size : bundle.batch_dependent ? 1 : BATCH_SIZE;
-    if (wishes.max_length > bundle.max_length)
-        return fail(USAGE, "--max-length " + std::to_string(wishes.max_length) + ": the model takes " +
+    batch_size_ = options.batch_size ? options.batch_size : bundle.batch_dependent ? 1 : BATCH_SIZE;
+    if (options.max_length > bundle.max_length)
+        return fail(USAGE, "--max-length " + std::to_string(options.max_length) + ": the model takes " +
                                std::to_string(bundle.max_length) + " tokens at most");
     if (Error error = tokenizer_.open(bundle.tokenizer)) return error;
-    if (Error error = open_length(bundle, wishes.max_length)) return error;
+    if (Error error = open_length(bundle, options.max_length)) return error;
     if (Error error = open_module(bundle)) return error;
     // No more tokens than the longest text has: then no batch takes more memory than that text alone, for what attention takes
     // (rows x length x length) is no more either.
-    batch_tokens_ = wishes.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
+    batch_tokens_ = options.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
     // Batches side by side, each on a thread of its own, are nearly twice as fast as threads that share each operator.
-    workers_ = wishes.alone ? 1 : threads_;
-    return open_encoder(bundle.library, bundle.model, wishes.alone ? threads_ : 1, encoder_);
+    workers_ = options.alone ? 1 : threads_;
+    return open_encoder(bundle.library, bundle.model, options.alone ? threads_ : 1, encoder_);
 }
 
 Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
@@ -89,7 +89,7 @@ Error Embedder::finish(const std::vector<std::string> &texts, float *vectors) co
     return finishes_ ? STARTED_BY->finish({texts.begin(), texts.end()}, whole_, vectors) : Error{};
 }
 
-Error Shortening::open(const Bundle &bundle, size_t wanted) {
+Error MatryoshkaCut::open(const Bundle &bundle, size_t wanted) {
     const Json *trained = bundle.manifest.at("model", "matryoshka");
     std::string asked = std::to_string(wanted) + " dimensions: ";
     if (!trained || !trained->is(Json::OBJECT))
@@ -140,7 +140,7 @@ Error Embedder::embed_around(const std::vector<std::string_view> &texts, std::ve
     if (Error error = finish(prepared, made.data())) return error;
     size_t before = vectors.size();
     vectors.resize(before + texts.size() * dimension_);
-    for (size_t row = 0; row < texts.size(); row++) shortening_.place(&made[row * whole_], whole_, &vectors[before + row * dimension_]);
+    for (size_t row = 0; row < texts.size(); row++) cut_to_.place(&made[row * whole_], whole_, &vectors[before + row * dimension_]);
     return {};
 }
 
@@ -178,7 +178,7 @@ Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<f
         if (encoded.size() >= (PTRDIFF_MAX / sizeof(float) - before) / dimension_)
             return fail(RUNTIME, "the vectors of so many texts at once are more than 32 bits of addresses hold", "a smaller --batch-size");
     vectors.resize(before + encoded.size() * dimension_);
-    return each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, shortening_, vectors.data() + before); }, workers);
+    return each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, cut_to_, vectors.data() + before); }, workers);
 }
 
 Error Embedder::each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *, size_t)> &run, size_t workers) const {
@@ -217,7 +217,7 @@ Batch Embedder::batch_of(const std::vector<Encoding> &encoded, const size_t *cho
     return batch;
 }
 
-Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, const Shortening &shortening, float *vectors) const {
+Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, const MatryoshkaCut &cut, float *vectors) const {
     Batch batch = batch_of(encoded, chosen, count);
     std::vector<float> made;
     if (Error error = encoder_->run(batch, whole_, made, nullptr)) return error;
@@ -225,12 +225,12 @@ Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, 
         const float *vector = &made[row * whole_];
         if (!std::isfinite(std::accumulate(vector, vector + whole_, 0.0)))
             return fail(RUNTIME, "the model gave a vector with numbers that are not finite", TRY_SELF_TEST);
-        shortening.place(vector, whole_, vectors + chosen[row] * (shortening.dimension ? shortening.dimension : whole_));
+        cut.place(vector, whole_, vectors + chosen[row] * (cut.dimension ? cut.dimension : whole_));
     }
     return {};
 }
 
-void Shortening::place(const float *vector, size_t whole, float *target) const {
+void MatryoshkaCut::place(const float *vector, size_t whole, float *target) const {
     if (!dimension) return void(std::copy(vector, vector + whole, target));
     double mean = centered ? std::accumulate(vector, vector + whole, 0.0) / double(whole) : 0, square = 0;
     for (size_t index = 0; index < dimension; index++) square += (vector[index] - mean) * (vector[index] - mean);
