@@ -1,6 +1,7 @@
 // What a program or a library may have beside embedding. Each part is a source file with a descriptor; FEATURES, which is generated
 // (sources.py), lists those that this program has.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,8 @@ struct Options;
 // What a part does; null: nothing of that kind.
 struct Feature {
     const char *name = "";
+    // Those of which the options may ask it something, of Command together.
+    uint8_t commands = 0;
     // What the command line asks of it; `done` false: others go on. A code of 2 for what the bundle's model is not made for.
     Error (*run)(const Options &options, const Bundle &bundle, bool &done) = nullptr;
     // Everything in the folder of an open bundle is what was signed with this key (PEM). A code of 2 for what is no such key, of 4

@@ -156,6 +156,7 @@ Error give_outputs(const Options &options, const Bundle &bundle, bool &done) {
 extern const Feature OUTPUTS_FEATURE = [] {
     Feature feature;
     feature.name = "outputs";
+    feature.commands = EMBED | SEARCH;
     feature.run = give_outputs;
     return feature;
 }();

@@ -169,7 +169,7 @@ Error run(int count, char **words) {
     if (Error error = check_features(options, bundle)) return error;
     bool done = false;
     for (const Feature *const *each = FEATURES; *each; each++)
-        if ((*each)->run)
+        if ((*each)->commands & options.command)
             if (Error error = (*each)->run(options, bundle, done); error || done) return error;
     if (options.tokens) return print_tokens(options, bundle);
     if (options.instead() == "--similarity") return similarity(options, bundle);

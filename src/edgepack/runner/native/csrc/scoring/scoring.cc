@@ -216,6 +216,7 @@ Error score_texts(const Options &options, const Bundle &bundle, bool &done) {
 extern const Feature SCORES_FEATURE = [] {
     Feature feature;
     feature.name = "ranking";
+    feature.commands = EMBED | SEARCH;
     feature.run = score_texts;
     return feature;
 }();

@@ -178,7 +178,7 @@ Error search(const Options &options, const Bundle &bundle, std::string &text) {
 
 Error run(const Options &options, const Bundle &bundle, bool &done) {
     std::string text;
-    if (!(done = options.command == SEARCH)) return {};
+    done = true;
     Error error = search(options, bundle, text);
     return error ? error : print(text);
 }
@@ -188,6 +188,7 @@ Error run(const Options &options, const Bundle &bundle, bool &done) {
 extern const Feature SEARCH_FEATURE = [] {
     Feature feature;
     feature.name = "search";
+    feature.commands = SEARCH;
     feature.run = run;
     return feature;
 }();

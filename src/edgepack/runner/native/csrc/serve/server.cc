@@ -179,7 +179,7 @@ Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, int 
 
 // Serves until told to stop.
 Error serve(const Options &given, const Bundle &bundle, bool &done) {
-    if (!(done = given.command == SERVE)) return {};
+    done = true;
     ServeOptions &options = *new ServeOptions{given, {}};
     if (Error error = complete_options(options)) return error;
     allow_many_connections();
@@ -195,6 +195,7 @@ Error serve(const Options &given, const Bundle &bundle, bool &done) {
 extern const Feature SERVE_FEATURE = [] {
     Feature feature;
     feature.name = "serve";
+    feature.commands = SERVE;
     feature.run = serve;
     return feature;
 }();
