@@ -27,7 +27,6 @@ from edgepack.runner.freeze.licenses import write_licenses
 from edgepack.runner.freeze.pyinstaller import INTERNAL, PROGRAM, freeze, tokenizers_module
 from edgepack.runner.freeze.python_library import python_library
 from edgepack.runner.freeze.smoke_test import smoke_test
-from edgepack.runner.freeze.whole import freeze_whole_runner
 from edgepack.runner.native.build import LLHTTP_LICENSE, P256, features_of, license_of_llhttp, license_of_p256
 from edgepack.runner.native.sources import ort_encoder, program_sources
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
@@ -41,7 +40,7 @@ LIBRARY = f"{INTERNAL}/libembed.so"
 EXPORTS = ("embed_answer", "embed_main_with")
 """What program/host.h declares."""
 ROOT = Path(edgepack.__file__).parent
-SOURCES = ROOT / "runner/frozen/thin"
+SOURCES = ROOT / "runner/frozen"
 USER_MODULE = ROOT / "verifier/confined/user_module.py"
 TRUNCATION = ROOT / "runner/tokenizer/truncation.py"
 """What is frozen in, and edgepack has, too: standard library only, and nothing of edgepack."""
@@ -50,8 +49,8 @@ GIVES = ("scores", "sparse", "tokens")
 
 def freeze_runner(
     *,
-    model: PreparedModel | None = None,
-    platform: Platform | None = None,
+    model: PreparedModel,
+    platform: Platform,
     signatures: bool = False,
     public_key: str = "",
     module: Path | None = None,
@@ -68,8 +67,6 @@ def freeze_runner(
     Raises ``MissingToolError`` for a Python without a shared library or a machine without binutils, ``ToolError`` or ``ProofError`` when
     the program cannot be frozen or, frozen, does not work, ``FloorError`` when it needs a newer glibc than the devices of ``platform`` have.
     """
-    if model is None or platform is None:
-        return freeze_whole_runner(platform=platform, context=context)
     table = _table(model, context)
     features = features_of(model) | ({"signatures"} if signatures else set())
     library = link_library(platform, context=context)
@@ -228,7 +225,7 @@ def sources_of(*, compiled: bool, module: Path | None = None) -> dict[str, bytes
     found = {f"edgepack/{file.relative_to(ROOT).as_posix()}": file.read_bytes() for file in own}
     packages = {parent.as_posix() for place in found for parent in Path(place).parents} - {"."}
     found = {**{f"{package}/__init__.py": b"" for package in packages}, **found}
-    start = "from edgepack.runner.frozen.thin.__main__ import start\n\nstart()\n"
+    start = "from edgepack.runner.frozen.__main__ import start\n\nstart()\n"
     if module is not None:
         found["edgepack_imports.py"] = module.read_bytes()
         start += "import edgepack_imports\n"

@@ -10,7 +10,6 @@ from typing import Any
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from edgepack.files.store import digest_tree
-from edgepack.runner.frozen.tokenizer.compiled import LIBRARY
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "cat", "kitten", "sat", "on", "the", "mat", "##s")
@@ -40,13 +39,11 @@ def write_sample(folder: Path) -> None:
     write_manifest(folder, library=f"lib/{library.name}")
 
 
-def write_compiled_tokenizer(folder: Path, tokens_library: Path | None = None) -> None:
+def write_compiled_tokenizer(folder: Path) -> None:
     """Put a compiled tokenizer in the place of tokenizer.json."""
     document = folder / "model/tokenizer.json"
     document.with_suffix(".bin").write_bytes(compile_tokenizer(document.read_text(encoding="utf-8")))
     document.unlink()
-    if tokens_library is not None:
-        shutil.copyfile(tokens_library, folder / LIBRARY)
 
 
 def write_golden(folder: Path, vectors: Mapping[str, list[float]]) -> None:

@@ -19,7 +19,7 @@ from edgepack.runner.native.sources import ort_encoder, program_sources
 Thin = Callable[..., "subprocess.CompletedProcess[bytes]"]
 START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); sys.argv = [sys.argv[1] + '/embed', *sys.argv[2:]]\n"
-    "from edgepack.runner.frozen.thin.__main__ import start\nstart(sys.argv[0][:-6])"
+    "from edgepack.runner.frozen.__main__ import start\nstart(sys.argv[0][:-6])"
 )
 
 

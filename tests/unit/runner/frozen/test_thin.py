@@ -230,7 +230,7 @@ def test_a_reader_that_has_gone_ends_it_quietly(bundle: Path, python: Path) -> N
 def test_little_is_imported_to_say_the_version(bundle: Path, python: Path) -> None:
     script = (
         "import sys, os; sys.path.insert(0, sys.argv.pop(1)); directory = sys.argv[1]\n"
-        "from edgepack.runner.frozen.thin.host import run\n"
+        "from edgepack.runner.frozen.host import run\n"
         "run(directory, [directory + '/embed', '--version'])\n"
         "print([name for name in ('json', 're', 'enum', 'tokenizers', 'typing', 'pathlib') if name in sys.modules])"
     )

@@ -24,7 +24,7 @@ from tokenizers import (
 )
 
 from edgepack.records.model import ModelSource
-from edgepack.runner.frozen.thin.tokenizer import HuggingFaceTokenizer
+from edgepack.runner.frozen.tokenizer import HuggingFaceTokenizer
 from edgepack.runner.tokenizer.truncation import TextTruncator, boundary_of
 
 pytestmark = pytest.mark.tools("c++", "python")

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from .tokenizer import HuggingFaceTokenizer
 
-BUNDLE, RUNTIME = 4, 5
-"""Exit codes: a file of the bundle is damaged; what should compute does not."""
+RUNTIME = 5
+"""Exit code: what should compute does not."""
 LIBRARY = "_internal/libembed.so"
 TEXTS = (POINTER(c_void_p), POINTER(c_size_t), c_size_t)
 """Where each begins, how many bytes it has, and how many there are."""
@@ -117,8 +117,9 @@ def answered(work: Callable[..., bytes], answer: Callable[..., None]) -> Callabl
 
 def refused(error: BaseException) -> tuple[int, bytes]:
     """The code that the program is to end with, and its two lines."""
-    message, hint = getattr(error, "message", None), getattr(error, "hint", "")
+    message, code = getattr(error, "message", None), RUNTIME
     if message is None:
         message = f"the Python of this program failed: {type(error).__name__}: {error}"
-    code = BUNDLE if type(error).__name__ == "TokenizerError" else RUNTIME
-    return code, f"{message}\n{hint}".encode("utf-8", "replace")
+    else:
+        code = getattr(error, "code", RUNTIME)
+    return code, f"{message}\n{getattr(error, 'hint', '')}".encode("utf-8", "replace")

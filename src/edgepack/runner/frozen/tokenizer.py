@@ -21,6 +21,9 @@ PAD_NAMES = ("[PAD]", "<pad>", "<|padding|>", "<|endoftext|>")
 class TokenizerError(Exception):
     """What is wrong with a tokenizer, and a hint."""
 
+    code = 4
+    """The program's exit code: a file of the bundle is damaged."""
+
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
         self.message, self.hint = message, hint
