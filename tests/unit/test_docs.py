@@ -111,7 +111,7 @@ def test_every_variable_of_the_environment_is_documented() -> None:
 
 def variables_read() -> set[str]:
     """What the code asks the environment for, and whatever is called as edgepack's own variables are."""
-    asked = r"""environ(?:\.get\(|\[)([\w.]+|"\w+")(?![^\n=]*\] = )|getenv\("(EMBED_\w+)"\)"""
+    asked = r"""environ(?:\.get\(|\[)([\w.]+|"\w+")(?![^\n=]*\] = )|getenv\("((?:EMBED|XDG)_\w+)"\)"""
     texts = [
         file.read_text("utf-8")
         for folder in ("src", "plugins/edgepack_*")
@@ -122,7 +122,9 @@ def variables_read() -> set[str]:
     words = {one or other for text in texts for one, other in re.findall(asked, text)}
     constants = dict(re.findall(r'^([A-Z_]+) = "([A-Z][A-Z_]+)"', "\n".join(texts), re.MULTILINE))
     named = {constants.get(word.rpartition(".")[2], word.strip('"')) for word in words}
-    own = {name for text in texts for name in re.findall(r"\bEDGEPACK_[A-Z_]*[A-Z]", text)}
+    own = {
+        name for text in texts for name in re.findall(r"\bEDGEPACK_[A-Z_]*[A-Z]|\bCUDA_(?:HOME|PATH)\b", text)
+    }
     return {name for name in named if name and name.isupper()} | own
 
 

@@ -41,7 +41,22 @@ READERS: dict[str, Callable[[str], object]] = {
     "toml": tomllib.loads,
     "yaml": yaml.safe_load,
 }
-TOLD_APART = {"sh", "bash", "c", "cpp", "js", "ts", "diff", "text", "console", "html", "ini", "dockerfile", "sql", ""}
+TOLD_APART = {
+    "sh",
+    "bash",
+    "c",
+    "cpp",
+    "js",
+    "ts",
+    "diff",
+    "text",
+    "console",
+    "html",
+    "ini",
+    "dockerfile",
+    "sql",
+    "",
+}
 """Languages whose blocks are looked at elsewhere, or not."""
 HEADER = ROOT / "src/edgepack/runner/native/csrc/libembed"
 PARSE = """
