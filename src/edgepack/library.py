@@ -310,6 +310,7 @@ def verify(
             model=None if model is None else str(model),
             reading=reading,
             limits=limits,
+            module=_module(target),
             gate=gate,
             write_vectors=None if write_vectors is None else Path(write_vectors),
             others=None if other_vectors is None else Path(other_vectors),
@@ -360,6 +361,7 @@ def verify_on(
             model=None if model is None else str(model),
             reading=reading,
             limits=_limits(target, min_cosine),
+            module=_module(target),
             gate=gate,
             run=run,
             seed=seed,
@@ -412,6 +414,13 @@ def _limits(target: str | Path | None, min_cosine: float | None) -> ModelOptions
     if min_cosine is not None:
         limits = replace(limits or verification.OWN_LIMITS, min_cosine=min_cosine)
     return limits
+
+
+def _module(target: str | Path | None) -> Path | None:
+    """The file that a target names as ``runner.module``: the user has read it."""
+    from edgepack.plugins.host import load_plugins
+
+    return None if target is None else load_plugins().target(str(target)).module
 
 
 def check_signature(

@@ -78,6 +78,7 @@ def verify_again(
     model: str | None,
     reading: Reading = UNSAID,
     limits: ModelOptions | None = None,
+    module: Path | None = None,
     gate: GateLevel | None = None,
     write_vectors: Path | None = None,
     others: Path | None = None,
@@ -97,7 +98,8 @@ def verify_again(
 
     The limits are ``limits``. Without these, a bundle that was made here is held to what its target asked for, and any other
     to ``OWN_LIMITS``: nobody sets the limits of what is judged. Likewise its model is not fetched from where its manifest says,
-    but for those of the catalogue, whose digests are known. ``gate`` is another level. An archive may unpack to
+    but for those of the catalogue, whose digests are known, and its module around the model is the judge's, too, only where the user
+    names the same file, ``module``. ``gate`` is another level. An archive may unpack to
     ``most`` bytes. With ``key`` it has to be signed by that key's owner, in its folder or beside its archive, and with
     ``least_version`` be of that version or a newer one. With ``write_vectors`` the bundle's vectors are kept for another machine, with
     ``others`` they are compared with those of another machine.
@@ -114,7 +116,8 @@ def verify_again(
             again = reading.over(reading_of(bundle, context))
             source = ingest(model or _origin(bundle, context), reading=again, context=context)
             source = given_by_bundle(bundle, source)
-            source = replace(source, module=module_of(bundle, context=context))
+            around = module_of(bundle, ours=ours, named=module, context=context)
+            source = replace(source, module=around)
             said = require_facts(bundle, source)
             require_sound(bundle, context=context)
         with story.step("verify"):
@@ -152,6 +155,7 @@ def verify_on_devices(
     model: str | None,
     reading: Reading = UNSAID,
     limits: ModelOptions | None = None,
+    module: Path | None = None,
     gate: GateLevel | None = None,
     run: bool = False,
     seed: int | None = None,
@@ -177,12 +181,15 @@ def verify_on_devices(
                 f"{bundle.name} was not made on this machine, and devices have no sandbox",
                 hint="--run sends it and runs its program there, with the rights of whom you log in as",
             )
+        ours = may_run(bundle, asked=False, context=context)
         file = record or record_file_of(path, bundle.name)
         kept_results(file, bundle, key=None if sign is None else sign.public, store=context.store)
         with story.step("model"):
             again = reading.over(reading_of(bundle, context))
             source = ingest(model or _origin(bundle, context), reading=again, context=context)
             source = given_by_bundle(bundle, source)
+            around = module_of(bundle, ours=ours, named=module, context=context)
+            source = replace(source, module=around)
             require_facts(bundle, source)
             require_sound(bundle, context=context)
         options = limits or _limits(bundle, context)
@@ -191,7 +198,7 @@ def verify_on_devices(
             source=source,
             options=replace(options, gate=gate or options.gate),
             seed=new_seed() if seed is None else seed,
-            promises=not may_run(bundle, asked=False, context=context),
+            promises=not ours,
             bench=bench,
         )
         results: list[DeviceResult] = []
