@@ -60,6 +60,8 @@ _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
     ("target", "extra"): dict,
     ("model", "name"): str,
     ("model", "dimension"): int,
+    ("model", "file"): str,
+    ("model", "tokenizer"): str,
     ("model", "set"): dict,
     ("model", "prefixes"): dict,
     ("model", "labels"): list,
@@ -71,6 +73,8 @@ _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
     ("runtime", "provider"): dict,
     ("runtime", "provider", "libraries"): list,
     ("runtime", "provider", "system"): list,
+    ("runtime", "library"): str,
+    ("runner", "program"): str,
     ("runner", "kind"): str,
     ("runner", "versions"): dict,
     ("made_by",): dict,
@@ -340,6 +344,9 @@ def _check_kinds(path: Path, manifest: Mapping[str, Any]) -> None:
             value = value.get(key, _INNER) if isinstance(value, Mapping) else _INNER
         if value is not _INNER and not isinstance(value, kind):
             raise BundleError(f"{path}: {'.'.join(keys)} is not what it should be")
+    provider = (manifest["runtime"] or {}).get("provider", {})
+    if not all(isinstance(each, str) for key in ("libraries", "system") for each in provider.get(key, ())):
+        raise BundleError(f"{path}: runtime.provider names a library by what is no name")
     for file in manifest["model"].get("source_files", ()):
         if not isinstance(file, dict) or not all(
             isinstance(file.get(key), str) for key in ("path", "sha256")

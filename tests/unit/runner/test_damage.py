@@ -199,6 +199,21 @@ def test_a_listed_link_that_leads_out_of_the_bundle_is_damage(copy: Path, to: st
     assert complaint(done)[0] == "error: link is damaged: it is not the link that was packed"
 
 
+@pytest.mark.parametrize("name", ["../secret", "/SECRET", "model/../../secret", "./../secret"])
+def test_a_listed_file_out_of_the_bundle_is_damage(copy: Path, name: str) -> None:
+    """It would be called intact, and is none of the bundle's."""
+    secret = copy.parent / "secret"
+    secret.write_bytes(b"secret")
+    name = name.replace("/SECRET", str(secret))
+    digest = hashlib.sha256(b"secret").hexdigest()
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["files"].append({"path": name, "size": 6, "sha256": digest, "mode": "0644", "part": "model"})
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    done = run_program(copy, "--check")
+    assert done.returncode == 4
+    assert complaint(done)[0].endswith("secret is no file of the bundle")
+
+
 @pytest.mark.sample(1)
 def test_a_check_names_what_is_damaged(copy: Path) -> None:
     done = run_program(copy, "--check")

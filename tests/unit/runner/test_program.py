@@ -119,6 +119,7 @@ def test_a_golden_file_that_is_none_is_named(copy: Path, content: bytes) -> None
     [
         (("--nonsense",), "--nonsense"),
         (("--out", "csv", "a"), "csv"),
+        (("--dtype", "f32, f16", "a"), "'f32, f16' is none of f32"),
         (("--batch-size", "0", "a"), "'0' is not a number"),
         (("--threads", "many", "a"), "'many' is not a number"),
         (("--similarity", "a"), "--similarity"),

@@ -238,3 +238,16 @@ def test_little_is_imported_to_say_the_version(bundle: Path, python: Path) -> No
         [sys.executable, "-I", "-S", "-c", script, str(python), str(bundle)], capture_output=True, check=True
     )
     assert done.stdout.splitlines() == [b"embed 0 (sample)", b"[]"]
+
+
+def test_an_index_is_of_the_module_too(bundle: Path, thin: Thin, tmp_path: Path) -> None:
+    """Otherwise vectors of another module would stay, and be taken for those of this one."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("a cat\nmat\n")
+    for text, note in (
+        ("def finish(vectors, texts):\n    return vectors\n", b"note: the vectors are kept in"),
+        ("def finish(vectors, texts):\n    return [row[::-1] for row in vectors]\n", b"made anew"),
+    ):
+        with_module(bundle, text)
+        done = thin("search", "cat", str(notes))
+        assert done.returncode == 0 and note in done.stderr, done.stderr

@@ -403,13 +403,62 @@ def test_where_nothing_can_be_kept_the_gpu_is_used_all_the_same(
     lines = run(gpu, "a cat", driver=driver, **said).stderr.decode().splitlines()
     assert lines[0].startswith("warning: ")
     assert lines[0].endswith("what the GPU needs is made anew at each start")
-    assert lines[1] == "hint: name a folder that can be written in EMBED_CACHE"
+    assert lines[1] == "hint: name a folder of your own in EMBED_CACHE"
 
 
 def test_a_cache_that_was_named_must_be_one(gpu: Path, driver: Path) -> None:
     done = run(with_provider(gpu, CACHED), "a cat", driver=driver, EMBED_CACHE="/dev/null/nowhere")
     assert done.returncode == 9
-    assert "/dev/null/nowhere cannot be made" in complaint(done)[0]
+    assert "/dev/null/nowhere cannot be used: Not a directory" in complaint(done)[0]
+
+
+@pytest.mark.parametrize("place", ["", "engines"])
+def test_kernels_of_others_are_not_taken(gpu: Path, driver: Path, tmp_path: Path, place: str) -> None:
+    """What is in a provider's cache runs as whoever starts the program."""
+    cache = tmp_path / "xdg/edgepack"
+    (cache / "engines").mkdir(parents=True)
+    (cache / place).chmod(0o777)
+    named = run(with_provider(gpu, CACHED), "a cat", driver=driver, EMBED_CACHE=str(cache))
+    assert named.returncode == 9
+    assert complaint(named)[0].endswith("others may write it")
+    usual = {"XDG_CACHE_HOME": str(cache.parent), "EMBED_CACHE": ""}
+    assert options_of(gpu, driver, tmp_path / "record", **usual) == {
+        "trt_engine_cache_enable": "0",
+        "device_id": "0",
+    }
+    if os.geteuid() == 0:
+        (cache / place).chmod(0o755)
+        os.chown(cache / place, 12345, 12345)
+        named = run(gpu, "a cat", driver=driver, EMBED_CACHE=str(cache))
+        assert named.returncode == 9 and complaint(named)[0].endswith("it is another user's")
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"libraries": ["../../tmp/libx.so"]}, "'../../tmp/libx.so' is no library's name"),
+        ({"libraries": ["/tmp/libx.so"]}, "is no library's name"),
+        ({"libraries": "libx.so"}, "it lacks libraries"),
+        ({"library": "../libx.so"}, "names ../libx.so as runtime.provider.library but does not list it"),
+        ({"library": "/tmp/libx.so"}, "but does not list it"),
+        ({"library": ["lib"]}, "it lacks library"),
+        ({"options": [1] * 99}, "it lacks options"),
+        ({"options": {"device_id": "-5"}}, "there is no GPU '-5'"),
+        ({"options": {"device_id": "99999999999"}}, "there is no GPU"),
+        ({"options": {"trt_engine_cache_path": "{cache}/../../x"}}, "is no folder of the cache"),
+        ({"options": {"trt_engine_cache_path": "/home/{cache}"}}, "is no folder of the cache"),
+        ({"name": {}}, "it lacks name"),
+        ({"batch_size": "32"}, "it lacks batch_size"),
+        ({"batch_size": 1e400}, "batch_size is no number of texts"),
+    ],
+)
+def test_a_provider_that_is_wrongly_said(
+    gpu_bundle: Path, driver: Path, said: dict[str, Any], words: str
+) -> None:
+    done = run(with_provider(gpu_bundle, {**PROVIDER, **said}), "a cat", driver=driver)
+    assert done.returncode == 4
+    assert words in complaint(done)[0]
 
 
 def test_a_gpu_is_made_ready(gpu: Path, driver: Path, tmp_path: Path) -> None:

@@ -41,6 +41,12 @@ bool is_below(const std::string &folder, const std::string &path) {
     return !folder.empty() && path.size() > folder.size() && path.compare(0, folder.size(), folder) == 0 && path[folder.size()] == '/';
 }
 
+// Whether a name in the manifest is of a file in the bundle's folder, however it is written.
+bool is_inside(const std::string &name) {
+    const std::string all = "/" + name + "/";
+    return !name.empty() && name[0] != '/' && all.find("/../") == all.npos;
+}
+
 Error says_not(const std::string &what) { return fail(BUNDLE, "manifest.json lacks " + what, COPY_AGAIN); }
 
 }  // namespace
@@ -100,19 +106,24 @@ std::string Bundle::text(std::string_view section, std::string_view name) const 
 }
 
 Error Bundle::file(const char *section, const char *name, std::string &path) const {
-    const Json *named = manifest.at(section, name), *files = manifest.get("files");
-    std::string key = std::string(section) + "." + name;
-    if (!named) return says_not(key);
+    const Json *named = manifest.at(section, name);
+    const std::string key = std::string(section) + "." + name;
+    return named ? listed(named->text, key, path) : says_not(key);
+}
+
+Error Bundle::listed(const std::string &named, const std::string &key, std::string &path) const {
+    const Json *files = manifest.get("files");
     if (!files) return says_not("files");
     for (const Json &entry : files->items)
-        if (const Json *found = entry.get("path"); found && found->text == named->text) return check_size(entry, path);
-    return fail(BUNDLE, "manifest.json names " + named->text + " as " + key + " but does not list it", COPY_AGAIN);
+        if (const Json *found = entry.get("path"); found && found->text == named) return check_size(entry, path);
+    return fail(BUNDLE, "manifest.json names " + named + " as " + key + " but does not list it", COPY_AGAIN);
 }
 
 Error Bundle::check_size(const Json &entry, std::string &path) const {
     const Json *name = entry.get("path"), *size = entry.get("size");
     if (!name || !name->is(Json::STRING) || !size || !size->is(Json::NUMBER))
         return fail(BUNDLE, "manifest.json is damaged: an entry under files is not complete", COPY_AGAIN);
+    if (!is_inside(name->text)) return fail(BUNDLE, "manifest.json is damaged: " + name->text + " is no file of the bundle", COPY_AGAIN);
     path = directory + "/" + name->text;
     struct stat status;
     if (stat(path.c_str(), &status))

@@ -33,6 +33,8 @@ struct Bundle {
 
     // The absolute path of a file that the manifest names, found to be there and of the right size.
     Error file(const char *section, const char *name, std::string &path) const;
+    // The same of a file's name that `key` says.
+    Error listed(const std::string &name, const std::string &key, std::string &path) const;
 
 private:
     Error read_manifest();

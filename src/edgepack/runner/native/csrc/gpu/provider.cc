@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +14,7 @@ namespace embed {
 
 namespace {
 
-constexpr const char *CACHE = "{cache}", *CACHE_HINT = "name a folder that can be written in EMBED_CACHE";
+constexpr const char *CACHE = "{cache}", *CACHE_HINT = "name a folder of your own in EMBED_CACHE";
 
 // Places in OrtApi; the table only grows.
 enum Slot {
@@ -26,6 +27,11 @@ enum Slot {
 
 // https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html
 constexpr std::pair<const char *, int> LEVELS[] = {{"none", 0}, {"basic", 1}, {"extended", 2}, {"all", 99}};
+
+constexpr std::pair<const char *, Json::Kind> NEEDED[] = {
+    {"name", Json::STRING}, {"append", Json::STRING}, {"library", Json::STRING}, {"options", Json::OBJECT}, {"session", Json::OBJECT},
+    {"optimization", Json::STRING}, {"capabilities", Json::ARRAY}, {"libraries", Json::ARRAY}, {"cuda", Json::STRING}, {"batch_size", Json::NUMBER},
+};
 
 Error damaged(const std::string &what) {
     return fail(BUNDLE, "manifest.json is damaged: runtime.provider: " + what, COPY_AGAIN);
@@ -53,21 +59,42 @@ struct Words {
     }
 };
 
-// The folder with those above it, where it may be written.
-Error make_folder(const std::string &path) {
-    int failure = 0;
-    for (size_t end = path.find('/', 1); !failure; end = path.find('/', end + 1)) {
-        if (mkdir(path.substr(0, end).c_str(), 0777) && errno != EEXIST) failure = errno;
-        if (end == path.npos) break;
-    }
-    struct stat status;
-    if (!failure && stat(path.c_str(), &status)) failure = errno;
-    if (!failure && !S_ISDIR(status.st_mode)) failure = ENOTDIR;
-    if (!failure && access(path.c_str(), W_OK)) failure = errno;
-    return failure ? fail(DEVICE, "the provider's cache " + path + " cannot be made: " + strerror(failure), CACHE_HINT) : Error{};
+// Whether a group is this user's own: many systems make one for each user, and a umask that lets it write.
+bool is_alone_in(gid_t id) {
+    const passwd *user = getpwuid(geteuid());
+    const std::string name = user && user->pw_gid == id ? user->pw_name : "";
+    const group *found = name.empty() ? nullptr : getgrgid(id);
+    if (!found || name != found->gr_name) return false;
+    for (char **member = found->gr_mem; *member; member++)
+        if (name != *member) return false;
+    return true;
 }
 
-// A folder of the user's that may be written, made where there is none.
+// Why a folder is none to take compiled kernels from; null: only this user and root can have put them there.
+const char *why_not(const std::string &path) {
+    struct stat status;
+    if (stat(path.c_str(), &status)) return strerror(errno);
+    if (!S_ISDIR(status.st_mode)) return strerror(ENOTDIR);
+    if (status.st_uid != 0 && status.st_uid != geteuid()) return "it is another user's";
+    if (status.st_mode & S_IWOTH || (status.st_mode & S_IWGRP && !is_alone_in(status.st_gid))) return "others may write it";
+    return access(path.c_str(), W_OK) ? strerror(errno) : nullptr;
+}
+
+// The folder with those above it. It, and those from `own` letters of the path on, are this user's.
+Error make_folder(const std::string &path, size_t own) {
+    auto failed = [&](const std::string &folder, const char *why) {
+        return fail(DEVICE, "the provider's cache " + folder + " cannot be used: " + why, CACHE_HINT);
+    };
+    for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+        const std::string folder = path.substr(0, end);
+        if (mkdir(folder.c_str(), 0755) && errno != EEXIST) return failed(path, strerror(errno));
+        if (folder.size() >= own)
+            if (const char *why = why_not(folder)) return failed(folder, why);
+        if (end == path.npos) return {};
+    }
+}
+
+// A folder of the user's, made where there is none.
 Error cache_folder(std::string &folder) {
     const char *named = getenv("EMBED_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (!home || !*home) {
@@ -77,7 +104,13 @@ Error cache_folder(std::string &folder) {
     if (named && *named) folder = named;
     else folder = (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/edgepack";
     if (!(named && *named) && folder[0] != '/') return fail(DEVICE, "this user has no home folder for the provider's cache", CACHE_HINT);
-    return make_folder(folder);
+    return make_folder(folder, folder.size());
+}
+
+bool is_small_number(const std::string &text) { return !text.empty() && text.size() <= 4 && strspn(text.c_str(), "0123456789") == text.size(); }
+
+bool is_in_cache(const std::string &value) {
+    return value.rfind(CACHE, 0) == 0 && value.find(CACHE, 1) == value.npos && (value + "/").find("/../") == value.npos;
 }
 
 std::string replaced(std::string text, const std::string &word, const std::string &by) {
@@ -115,8 +148,8 @@ struct Explained {
 }  // namespace
 
 Error Provider::open(const Bundle &bundle, const Json &said) {
-    for (const char *needed : {"name", "append", "library", "options", "session", "optimization", "capabilities", "libraries", "cuda", "batch_size"})
-        if (!said.get(needed)) return damaged(std::string("it lacks ") + needed);
+    for (auto [needed, kind] : NEEDED)
+        if (const Json *found = said.get(needed); !found || !found->is(kind)) return damaged(std::string("it lacks ") + needed);
     auto text = [&](const char *key) { return said.get(key) ? said.get(key)->text : std::string(); };
     name = text("name");
     append_as = text("append");
@@ -128,17 +161,21 @@ Error Provider::open(const Bundle &bundle, const Json &said) {
         if (text("optimization") == level) optimization = number;
     if (optimization < 0) return damaged("there is no optimization level '" + text("optimization") + "'");
     device = {text("cuda"), list_of(*said.get("capabilities")), text("remedy"), 0};
-    for (auto &[key, value] : options)
+    for (auto &[key, value] : options) {
+        if (key == "device_id" && !is_small_number(value)) return damaged("there is no GPU '" + value + "'");
         if (key == "device_id") device.index = atoi(value.c_str());
+        if (value.find(CACHE) != value.npos && !is_in_cache(value)) return damaged("its " + key + " is no folder of the cache");
+    }
     libraries = list_of(*said.get("libraries"));
+    for (const std::string &each : libraries)
+        if (each.empty() || each.find('/') != each.npos) return damaged("'" + each + "' is no library's name");
     const Json *largest = said.get("largest_batch");
     const double usual = said.get("batch_size")->number(), most = largest ? largest->number() : 0;
     if (!(usual >= 1 && usual <= 65535 && most >= 0 && most <= 65535)) return damaged("batch_size is no number of texts");
     batch_size = size_t(usual);
     largest_batch = size_t(most);
     directory = bundle.library.substr(0, bundle.library.rfind('/'));
-    if (std::string own = text("library"); !own.empty()) library = bundle.directory + "/" + own;
-    return {};
+    return text("library").empty() ? Error{} : bundle.listed(text("library"), "runtime.provider.library", library);
 }
 
 Error Provider::settle(Settings &settled, std::vector<std::string> &folders) const {
@@ -151,7 +188,7 @@ Error Provider::settle(Settings &settled, std::vector<std::string> &folders) con
     for (auto &[key, value] : settled) {
         if (error || value.find(CACHE) == value.npos) continue;
         value = replaced(value, CACHE, root);
-        error = make_folder(value);
+        error = make_folder(value, root.size());
         folders.push_back(value);
     }
     if (!error) return {};

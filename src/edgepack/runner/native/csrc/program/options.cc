@@ -21,9 +21,10 @@ bool is_option(const std::string &word) {
 }
 
 bool is_among(const std::string &word, std::string_view choices) {
+    if (word.empty() || word.find_first_of(", ") != word.npos) return false;
     for (size_t at = choices.find(word); at != choices.npos; at = choices.find(word, at + 1)) {
         bool begins = at == 0 || choices[at - 1] == ' ', ends = at + word.size() == choices.size() || choices[at + word.size()] == ',';
-        if (begins && ends && !word.empty()) return true;
+        if (begins && ends) return true;
     }
     return false;
 }

@@ -52,13 +52,20 @@ std::string beside(const Options &options) {
     return options.input + ".embed.npy";
 }
 
-// Of all that decides what the vector of a text is.
+// Of all that decides what the vector of a text is: the model with what lies beside it, such as weights, and a module around it.
 std::string model_digest(const Options &options, const Bundle &bundle, const std::string &prefix) {
+    const std::string model = bundle.text("model", "file"), tokenizer = bundle.text("model", "tokenizer"), module = bundle.text("runner", "module");
     std::string facts;
-    for (const char *name : {"file", "tokenizer"})
+    auto add = [&](auto wanted) {
         for (const Json &entry : bundle.manifest.get("files")->items)
-            if (const Json *path = entry.get("path"), *digest = entry.get("sha256"); path && digest && path->text == bundle.text("model", name))
+            if (const Json *path = entry.get("path"), *digest = entry.get("sha256"); path && digest && wanted(path->text, entry.get("part")))
                 facts += digest->text + "\n";
+    };
+    add([&](const std::string &path, const Json *) { return path == model; });
+    add([&](const std::string &path, const Json *) { return path == tokenizer; });
+    add([&](const std::string &path, const Json *part) {
+        return path == module || (part && part->text == "model" && path != model && path != tokenizer);
+    });
     facts += std::to_string(options.dim ? options.dim : bundle.dimension) + "\n";
     facts += std::to_string(options.max_length ? options.max_length : bundle.max_length) + "\n" + prefix;
     return sha256_of(facts);
