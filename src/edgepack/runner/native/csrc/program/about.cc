@@ -5,6 +5,8 @@
 #include <cstring>
 #include <map>
 
+#include "base/sha256.h"
+
 namespace embed {
 
 namespace {
@@ -141,6 +143,9 @@ Error self_test(const Options &options, const Bundle &bundle, Json &result) {
     if (Error error = read_golden(bundle, golden)) return error;
     Embedder embedder;
     if (Error error = embedder.open(bundle, options.wishes())) return error;
+    // Where every processor gives the same bits, these are compared.
+    const std::string exact = bundle.text("model", "vectors_sha256");
+    Sha256 bits;
     double lowest = 2;
     char said[64];
     for (size_t index = 0; index < golden.texts.size(); index++) {
@@ -148,17 +153,23 @@ Error self_test(const Options &options, const Bundle &bundle, Json &result) {
         if (Error error = embedder.embed({golden.texts[index]}, vector)) return error;
         double near = cosine(vector.data(), golden.vectors[index].data(), bundle.dimension);
         lowest = std::min(lowest, near);
+        bits.update(reinterpret_cast<const uint8_t *>(vector.data()), vector.size() * sizeof(float));
         snprintf(said, sizeof said, "%.6f", near);
         if (!(near >= golden.tolerance))
             return fail(SELF_TEST, "self-test failed: the vector of text " + std::to_string(index + 1) + " has cosine " + said +
                                        " to the golden vector, below " + json_number(golden.tolerance, "%.9g").text,
                         "this device computes differently; please report it with the output of --info");
     }
+    if (!exact.empty() && bits.finish() != exact)
+        return fail(SELF_TEST, "self-test failed: vectors have other bits than those of the machine that made the bundle",
+                    "this device computes differently; please report it with the output of --info");
     result.kind = Json::OBJECT;
     result.members = {{"files", json_number(double(files), "%.0f")},
                       {"texts", json_number(double(golden.texts.size()), "%.0f")},
                       {"min_cosine", json_number(lowest, "%.17g")},
                       {"tolerance", json_number(golden.tolerance, "%.9g")}};
+    if (const Json *said_exact = bundle.manifest.at("model", "vectors_sha256"))
+        result.members.emplace_back("vectors_sha256", *said_exact);
     return {};
 }
 
@@ -169,7 +180,8 @@ std::string self_test_text(const Json &result) {
     char lowest[64];
     snprintf(lowest, sizeof lowest, "%.6f", result.get("min_cosine")->number());
     return "self-test passed: " + result.get("files")->text + " files intact, " + result.get("texts")->text +
-           " texts, lowest cosine " + lowest + " (at least " + result.get("tolerance")->text + ")\n";
+           " texts, lowest cosine " + lowest + " (at least " + result.get("tolerance")->text + ")" +
+           (result.get("vectors_sha256") ? ", the same bits as where it was made\n" : "\n");
 }
 
 }  // namespace
