@@ -178,16 +178,18 @@ def link_loading_runner(
     serve: bool = False,
     signatures: bool = False,
     public_key: str = "",
+    gpu: bool = False,
     context: BuildContext,
 ) -> RunnerArtifact:
     """The same program, which loads ONNX Runtime from the library that the manifest names: no source of it is needed.
 
-    Any release since 1.5 will do. Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have,
+    Any release since 1.5 will do. With ``gpu`` the program runs the model by the execution provider that the runtime's artifact names (since
+    1.24), on a GPU. Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have,
     ``FloorError``, ``MissingToolError`` or ``ToolError``.
     """
     program = Program(
         encoder=ort_encoder("loaded"),
-        features=_chosen(library=library, serve=serve, signatures=signatures),
+        features=_chosen(library=library, serve=serve, signatures=signatures, gpu=gpu),
         platform=platform,
         public_key=public_key,
     )
@@ -235,14 +237,14 @@ def _lay(file: Path, place: Path) -> None:
 
 
 def license_of_p256(file: Path) -> Path:
-    """What ``signature/p256.cc`` is under."""
+    """What ``third_party/p256`` is under."""
     head = "p256-m, of Mbed TLS, Copyright The Mbed TLS Contributors. https://github.com/Mbed-TLS/mbedtls\n\n"
     file.write_text(head + (license_text("Apache-2.0") or ""), encoding="utf-8")
     return file
 
 
 def license_of_llhttp(file: Path) -> Path:
-    """What the folder ``llhttp`` is under."""
+    """What ``third_party/llhttp`` is under."""
     head = "llhttp, Copyright © 2018 Fedor Indutny. https://github.com/nodejs/llhttp\n\n"
     file.write_text(head + (license_text("MIT") or ""), encoding="utf-8")
     return file
