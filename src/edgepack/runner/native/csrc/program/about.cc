@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/sha256.h"
+
 namespace embed {
 
 namespace {
