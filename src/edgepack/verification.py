@@ -43,6 +43,7 @@ from edgepack.signing.signatures import (
 from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
+from edgepack.verifier.confined.module_process import module_of
 from edgepack.verifier.copies import require_used_files
 from edgepack.verifier.facts import given_by_bundle, require_facts, require_precision, require_promises
 from edgepack.verifier.gate import verification_texts
@@ -114,6 +115,7 @@ def verify_again(
             again = reading.over(reading_of(bundle, context))
             source = ingest(model or _origin(bundle, context), reading=again, context=context)
             source = given_by_bundle(bundle, source)
+            source = replace(source, module=module_of(bundle, context=context))
             said = require_facts(bundle, source)
             require_sound(bundle, context=context)
         with story.step("verify"):

@@ -68,7 +68,8 @@ def golden_vectors(model: PreparedModel, source: ModelSource, *, context: BuildC
     if file is None:
         vectors = reference_vectors(source, TEXTS, context=context)
     else:
-        vectors = embed_with_onnxruntime(file, model.source, TEXTS, context=context)
+        around = replace(model.source, module=source.module)
+        vectors = embed_with_onnxruntime(file, around, TEXTS, context=context)
     rows: list[list[float]] = vectors.tolist()
     return rows
 

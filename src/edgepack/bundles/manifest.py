@@ -148,6 +148,7 @@ def build_manifest(
             **({"by_level": True} if runner.by_level else {}),
             **({"exact": runner.exact} if runner.exact else {}),
             **({"check": "start"} if runner.check_at_start else {}),
+            **({"module": runner.module} if runner.module else {}),
             "versions": dict(sorted(runner.versions.items())),
         },
         "golden": GOLDEN,
@@ -373,6 +374,8 @@ def _check_form(path: Path, manifest: Any) -> None:
         manifest["model"].get("tokenizer"),
         manifest["runner"].get("program"),
     }
+    if (module := manifest["runner"].get("module")) is not None:
+        named.add(module if isinstance(module, str) else None)
     if manifest["runtime"] is not None:
         named.add(manifest["runtime"].get("library"))
     command = manifest["runner"].get("command", [])
