@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from tests.support.checkpoints import WIDTH, change, older_files, with_tokenizer, write_felt
+from tests.support.checkpoints import WIDTH, change, older_files, write_felt
 from tests.support.families import FAMILIES, write_family
 from tests.support.golden import GOLDEN, in_rows
 from tests.support.static_models import quantized, write_model2vec, write_module

@@ -15,6 +15,7 @@ from edgepack.files.archives import SUFFIXES
 from edgepack.files.folder import is_below
 from edgepack.files.store import written_beside
 from edgepack.models.find.collect import collect, collect_from_tree
+from edgepack.models.find.decide import ModelRequest
 from edgepack.models.find.folder import read_folder
 from edgepack.models.find.unpack import unpack_model
 from edgepack.plugins.blame import blamed_on
@@ -84,15 +85,9 @@ def ingest_remote(
 
     directory = context.store.cached("models", remote.pins, make)
     context.note(remote.origin)
-    return read_folder(
-        directory,
-        name=remote.name,
-        origin=remote.origin,
-        onnx=directory / remote.graph if remote.graph else None,
-        reading=reading,
-        known=known,
-        context=context,
-    )
+    graph = directory / remote.graph if remote.graph else None
+    asked = ModelRequest(name=remote.name, origin=remote.origin, onnx=graph, reading=reading, known=known)
+    return read_folder(directory, asked, context=context)
 
 
 def _unpack(remote: RemoteModel, folder: Path, reading: Reading, context: BuildContext) -> None:

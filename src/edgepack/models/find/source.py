@@ -14,11 +14,13 @@ from edgepack.models.find.catalogue import (
     load_catalogue,
     with_known_facts,
 )
-from edgepack.models.find.folder import list_names, read_folder
+from edgepack.models.find.decide import ModelRequest
+from edgepack.models.find.folder import read_folder
 from edgepack.models.find.hub import HUB_PREFIX, parse_repository
 from edgepack.models.find.remote import find_remote, ingest_remote
 from edgepack.models.find.wheel import WHEEL_PREFIX, parse_requirement
 from edgepack.models.read import hub_layout
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.records.model import ModelSource
 from edgepack.records.target import UNSAID, Reading
 
@@ -128,9 +130,9 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
     if path.is_dir():
         name = _name_of_path(path)
         context.note(name)
-        if is_adapter(list_names(path)):
+        if is_adapter(ModelFolder(directory=path).names):
             return _ingest_adapter(path, name, name, reading, context)
-        return read_folder(path, name=name, origin=name, reading=reading, context=context)
+        return read_folder(path, ModelRequest(name=name, origin=name, reading=reading), context=context)
     if path.suffix == hub_layout.ORT_SUFFIX:
         raise hub_layout.in_ort_format(path.name)
     if path.suffix == hub_layout.GGUF_SUFFIX:
@@ -143,14 +145,8 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
             else f"--model takes {FORMS}",
         )
     context.note(path.name)
-    return read_folder(
-        _folder_of(path),
-        name=_name_of_path(path),
-        origin=path.name,
-        onnx=path,
-        reading=reading,
-        context=context,
-    )
+    asked = ModelRequest(name=_name_of_path(path), origin=path.name, onnx=path, reading=reading)
+    return read_folder(_folder_of(path), asked, context=context)
 
 
 def _ingest_adapter(
@@ -163,7 +159,7 @@ def _ingest_adapter(
     fetched: bool = False,
 ) -> ModelSource:
     merged = merged_model(folder, fetched=fetched, context=context)
-    return read_folder(merged, name=name, origin=origin, reading=reading, context=context)
+    return read_folder(merged, ModelRequest(name=name, origin=origin, reading=reading), context=context)
 
 
 def _unknown(model: str, catalogue: ModelCatalogue) -> ModelError:
