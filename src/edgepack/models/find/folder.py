@@ -38,9 +38,15 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
         return read_static_folder(folder, decision.evidence.card, asked)
     weights = open_weights(folder, _chosen(folder, asked, context))
     tokenizer = tokenizer_file(folder, context=context)
-    warnings = _require_purpose(decision, weights, asked)
+    warnings: tuple[str, ...] = ()
+    if weights.is_graph or decision.kind in ("vector", "setfit"):
+        evidence = weights.added_to(decision.evidence)
+        warnings = require_embedder(evidence, asked.name, treat=asked.reading.treat_as_embedding)
+        made = _pooled(decision, weights, asked)
+    else:
+        made = _of_tensors(decision, weights, tokenizer, asked)
     size = size_of_weights(weights, folder.config, context)
-    vector = _vector(decision, weights, size, tokenizer, asked)
+    vector = _with_more(made, decision, weights, size, tokenizer, asked.name)
     if vector.noun:
         labels = f": {_in_words(vector.head)}" if vector.head else ""
         context.note(f"{asked.name} is {vector.noun}{labels}")
@@ -94,54 +100,50 @@ def _chosen(folder: ModelFolder, asked: ModelRequest, context: BuildContext) -> 
     return folder.directory / found
 
 
-def _pools(decision: Decision, weights: Weights) -> bool:
-    """Whether its pooling is read like any encoder's: what other kinds have behind theirs is read of tensors only."""
-    return weights.is_graph or decision.kind in ("vector", "setfit")
-
-
-def _require_purpose(decision: Decision, weights: Weights, asked: ModelRequest) -> tuple[str, ...]:
-    """The warnings of a model whose vectors are what is asked for, by the evidence of its weights as well."""
-    if not _pools(decision, weights):
-        return ()
-    evidence = weights.added_to(decision.evidence)
-    return require_embedder(evidence, asked.name, treat=asked.reading.treat_as_embedding)
-
-
-def _vector(
-    decision: Decision, weights: Weights, size: Size, tokenizer: Path, asked: ModelRequest
-) -> VectorReading:
-    """How texts' vectors are made. Raises ``ModelError`` or ``UnsupportedModelError``."""
+def _pooled(decision: Decision, weights: Weights, asked: ModelRequest) -> VectorReading:
+    """The vectors of an encoder, or of a graph. Raises ``ModelError`` or ``UnsupportedModelError``."""
     folder, card = decision.evidence.folder, decision.evidence.card
-    file, name = weights.file, asked.name
-    if _pools(decision, weights):
-        names = (name, *card.bases, str(folder.config.get("_name_or_path", "")))
-        in_graph = OUTPUT in weights.outputs
-        found = read_pooling(
-            decision.modules, names, card, known=asked.known, in_graph=in_graph, reading=asked.reading
-        )
-    elif decision.kind == "head":
-        found = _unasked(read_head(folder, file, name), asked)
+    return read_pooling(
+        decision.modules,
+        (asked.name, *card.bases, str(folder.config.get("_name_or_path", ""))),
+        card,
+        known=asked.known,
+        in_graph=OUTPUT in weights.outputs,
+        reading=asked.reading,
+    )
+
+
+def _of_tensors(decision: Decision, weights: Weights, tokenizer: Path, asked: ModelRequest) -> VectorReading:
+    """The vectors of the kinds that have something of their own behind the encoder. Raises as ``_pooled`` does."""
+    folder, name = decision.evidence.folder, asked.name
+    if decision.kind == "head":
+        found = read_head(folder, weights.file, name)
     elif decision.kind == "splade":
-        return _unasked(read_splade(folder, file, name), asked)
+        found = read_splade(folder, weights.file, name)
     else:
-        return _unasked(read_colbert(folder, file, tokenizer, name), asked)
+        found = read_colbert(folder, weights.file, tokenizer, name)
+    if asked.reading.pooling is None and asked.reading.normalize is None:
+        return found
+    of = "its head" if found.head else "the model"
+    raise UnsupportedModelError(
+        f"{name} is {found.noun}: its pooling is part of {of} and cannot be set",
+        hint="leave --pooling, --normalize and --no-normalize out",
+    )
+
+
+def _with_more(
+    found: VectorReading, decision: Decision, weights: Weights, size: Size, tokenizer: Path, name: str
+) -> VectorReading:
+    """The same vectors, with what further files put behind or beside them. Raises as ``_pooled`` does."""
+    folder = decision.evidence.folder
+    if found.outputs is not None:
+        return found
     if decision.kind == "setfit" and not weights.is_graph:
         found = with_setfit(found, folder, size.dimension, name)
     _require_agreement(found, size.dimension)
     if weights.is_graph or found.head or not has_three_heads(folder):
         return found
     return with_three_heads(found, folder, tokenizer, size.dimension, size.rows or 0)
-
-
-def _unasked(found: VectorReading, asked: ModelRequest) -> VectorReading:
-    """The same; raise ``UnsupportedModelError`` where another pooling is asked for than the model's own."""
-    if asked.reading.pooling is None and asked.reading.normalize is None:
-        return found
-    of = "its head" if found.head else "the model"
-    raise UnsupportedModelError(
-        f"{asked.name} is {found.noun}: its pooling is part of {of} and cannot be set",
-        hint="leave --pooling, --normalize and --no-normalize out",
-    )
 
 
 def _unwritten(folder: ModelFolder, vector: VectorReading, name: str) -> UnsupportedModelError:
