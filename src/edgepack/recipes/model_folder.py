@@ -17,7 +17,7 @@ from edgepack.models.read.made_small import KEY, MadeSmall
 from edgepack.models.read.model_folder import SETTINGS, ModelFolder
 from edgepack.models.read.modules import MODES
 from edgepack.models.read.sentence_transformers import TOKENIZER_FILE
-from edgepack.models.read.tokenizer import highest_token, minimal_json
+from edgepack.models.read.tokenizer import highest_token, minimal_json, open_tokenizer
 from edgepack.records.model import ModelSource, Pooling, PreparedModel
 
 CARD = "README.md"
@@ -65,7 +65,7 @@ def _documents(prepared: PreparedModel, source: ModelSource, made: MadeSmall) ->
         **({SETTINGS: settings} if settings else {}),
     }
     if prepared.source.tokenizer != source.tokenizer:
-        config["vocab_size"] = highest_token(prepared.source.tokenizer) + 1
+        config["vocab_size"] = highest_token(open_tokenizer(prepared.source.tokenizer)) + 1
         return documents
     about_tokens = {name: folder.optional(name) for name in TOKENIZER_FILES}
     return {**documents, **{name: document for name, document in about_tokens.items() if document}}

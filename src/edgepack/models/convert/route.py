@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, UnsupportedModelError, UsageError
 from edgepack.files.store import sha256_of
-from edgepack.models.read.documents import read_object
 from edgepack.models.read.model_folder import MODULES, SETTINGS, ModelFolder
 
 KINDS = ("Router", "Asym")
@@ -80,22 +79,22 @@ def _on_route(source: ModelFolder, route: str | None) -> list[Module]:
     for module in source.modules or ():
         folder = _below(source.directory, module.folder)
         if module.kind in KINDS:
-            found += _chosen(folder, route)
+            found += _chosen(ModelFolder(directory=folder), route)
         else:
             found.append(Module(kind=module.type, folder=folder))
     return found
 
 
-def _chosen(folder: Path, route: str | None) -> list[Module]:
-    path = next((folder / name for name in CONFIGS if (folder / name).is_file()), None)
-    if path is None:
+def _chosen(router: ModelFolder, route: str | None) -> list[Module]:
+    file = next(filter(router.has, CONFIGS), None)
+    if file is None:
         raise ModelError(
             f"the model has routes, and no {CONFIGS[0]} that lists them", hint="fetch the model again, whole"
         )
-    said = read_object(path)
+    said = router.table(file)
     kinds, structure = said.get("types"), said.get("structure")
     if not isinstance(kinds, dict) or not isinstance(structure, dict) or not structure:
-        raise ModelError(f"{path.name} lists no routes", hint="fetch the model again, whole")
+        raise ModelError(f"{file} lists no routes", hint="fetch the model again, whole")
     routes = {str(name): tuple(map(str, ids)) for name, ids in structure.items() if isinstance(ids, list)}
     if route is None and len(set(routes.values())) == 1:
         route = next(iter(routes))
@@ -107,10 +106,8 @@ def _chosen(folder: Path, route: str | None) -> list[Module]:
     if route not in routes:
         raise UsageError(f"the model has no route {route}", hint=f"it has {' and '.join(sorted(routes))}")
     if unknown := [each for each in routes[route] if each not in kinds]:
-        raise ModelError(
-            f"{path.name} does not say what {unknown[0]} is", hint="fetch the model again, whole"
-        )
-    return [Module(kind=str(kinds[each]), folder=_below(folder, each)) for each in routes[route]]
+        raise ModelError(f"{file} does not say what {unknown[0]} is", hint="fetch the model again, whole")
+    return [Module(kind=str(kinds[each]), folder=_below(router.directory, each)) for each in routes[route]]
 
 
 def _below(directory: Path, folder: str) -> Path:

@@ -48,7 +48,7 @@ def merged_model(adapter: Path, *, fetched: bool = False, context: BuildContext)
     described = {
         each.directory: hub_layout.descriptions(each.names) for each in (ModelFolder(directory=base), said)
     }
-    used = [*tensors.files, adapter / CONFIG, adapter_weights(adapter)]
+    used = [*tensors.files, adapter / CONFIG, adapter_weights(said)]
     used += [folder / name for folder, names in described.items() for name in names]
 
     def make(folder: Path) -> None:
@@ -58,7 +58,7 @@ def merged_model(adapter: Path, *, fetched: bool = False, context: BuildContext)
                 shutil.copyfile(source / name, folder / name)
         if CARD not in described[adapter]:
             (folder / CARD).unlink(missing_ok=True)
-        merge_adapter(tensors, adapter, folder / hub_layout.SAFETENSORS)
+        merge_adapter(tensors, said, folder / hub_layout.SAFETENSORS)
 
     inputs = {f"{at} {path.name}": sha256_of(path) for at, path in enumerate(used)}
     context.note(f"an adapter (LoRA), merged into {said.table(CONFIG)['base_model_name_or_path']}")

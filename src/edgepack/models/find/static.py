@@ -55,7 +55,7 @@ def read_static_folder(folder: ModelFolder, card: Card, asked: ModelRequest) -> 
         "pad_token_id": pad_id_of(opened),
     }
     tokens = table_of(file, made).tokens
-    if (highest := highest_token(tokenizer)) >= tokens:
+    if (highest := highest_token(opened)) >= tokens:
         raise ModelError(
             f"tokenizer.json has token {highest}, the table has {tokens}",
             hint="tokenizer and weights are of different models",

@@ -37,11 +37,6 @@ def require_object(document: Any, name: str) -> Mapping[str, Any]:
     return document
 
 
-def read_optional(path: Path) -> Mapping[str, Any]:
-    """The same; empty when there is no such file."""
-    return read_object(path) if path.is_file() else {}
-
-
 def read_bytes(path: Path) -> bytes:
     """A small file's content."""
     require_content(path)

@@ -50,11 +50,11 @@ def open_tokenizer(path: Path) -> Tokenizer:
     return _parse(json.dumps(dict(read_object(path))), path.name)
 
 
-def highest_token(path: Path) -> int:
-    """The largest token id that a tokenizer.json can give. Raises ``ModelError`` when it is none."""
-    vocabulary = open_tokenizer(path).get_vocab(with_added_tokens=True)
+def highest_token(tokenizer: Tokenizer) -> int:
+    """The largest token id that a tokenizer can give. Raises ``ModelError`` when there is none."""
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     if not vocabulary:
-        raise ModelError(f"{path.name} has an empty vocabulary", hint=EDITED)
+        raise ModelError("tokenizer.json has an empty vocabulary", hint=EDITED)
     return max(vocabulary.values())
 
 
