@@ -12,37 +12,31 @@ from edgepack.models.read import hub_layout
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.safetensors import shard_names
 from edgepack.models.read.static import static_folder
-from edgepack.records.target import PoolingMode, Reading
 
 
 def collect(
     names: Iterable[str],
     get: Callable[[str], None],
     folder: Path,
+    asked: ModelRequest,
     *,
-    model: str,
-    reading: Reading,
-    known: PoolingMode | None = None,
-    onnx: str | None = None,
     context: BuildContext,
 ) -> None:
     """Fill ``folder`` with one model: ``get(name)`` puts a file of ``names`` there.
 
-    The small files come first, so that a model which cannot be used is refused before its weights are fetched. With
-    ``onnx``, that graph is taken. Raises ``ModelError`` or ``UnsupportedModelError``.
+    The small files come first, so that a model which cannot be used is refused before its weights are fetched. Raises ``ModelError`` or ``UnsupportedModelError``.
     """
-    there = set(names)
-    if onnx is None:
+    there, model = set(names), asked.name
+    if not asked.graph:
         hub_layout.require_model(there, model)
     for name in hub_layout.descriptions(there):
         get(name)
     read = ModelFolder(directory=folder)
-    if onnx is None and is_routed(read):
+    if not asked.graph and is_routed(read):
         for name in hub_layout.all_plain(there):
             get(name)
         return
-    graph = folder / onnx if onnx is not None else None
-    decision = decide(read, ModelRequest(name=model, reading=reading, onnx=graph, known=known))
+    decision = decide(read, asked)
     if decision.kind == "static":
         place = static_folder(there, model)
         for name in {f"{place}tokenizer.json", f"{place}model.safetensors"} - set(
@@ -50,10 +44,7 @@ def collect(
         ):
             get(name)
         return
-    hub_layout.require_tokenizer(there, model)
-    if onnx is None:
-        hub_layout.require_config(there, model)
-    chosen = onnx or hub_layout.choose_weights(there, read.config, model, context=context)
+    chosen = hub_layout.weights_of(there, read.config, model, graph=asked.graph, context=context)
     get(chosen)
     if chosen.endswith(".onnx"):
         parent = chosen.rpartition("/")[0]
@@ -68,11 +59,9 @@ def collect(
             get(name)
 
 
-def collect_from_tree(
-    tree: Path, folder: Path, *, model: str, reading: Reading, context: BuildContext
-) -> None:
+def collect_from_tree(tree: Path, folder: Path, asked: ModelRequest, *, context: BuildContext) -> None:
     """Move the one model that is somewhere below ``tree`` into ``folder``."""
-    root = find_model(tree, model)
+    root, model = find_model(tree, asked.name), asked.name
 
     def get(name: str) -> None:
         source = root / name
@@ -81,7 +70,7 @@ def collect_from_tree(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         source.replace(folder / name)
 
-    collect(ModelFolder(directory=root).names, get, folder, model=model, reading=reading, context=context)
+    collect(ModelFolder(directory=root).names, get, folder, asked, context=context)
 
 
 def find_model(tree: Path, model: str) -> Path:

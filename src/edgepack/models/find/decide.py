@@ -1,7 +1,6 @@
 """What a folder's documents say that its model is: decided here alone, before its weights are fetched or opened."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from edgepack.models.heads.classification import has_head, labels_of
@@ -25,8 +24,8 @@ class ModelRequest:
     name: str
     origin: str = ""
     reading: Reading = UNSAID
-    onnx: Path | None = None
-    """The graph that is to be taken; config.json may then be missing."""
+    graph: str = ""
+    """The .onnx file of the folder that is to be taken, whose config.json may then be missing; empty: what the layout says."""
     license: str | None = None
     """Stands where the folder has no model card."""
     known: PoolingMode | None = None
@@ -57,11 +56,11 @@ def decide(folder: ModelFolder, asked: ModelRequest) -> Decision:
 
 
 def _kind_of(folder: ModelFolder, card: Card, asked: ModelRequest) -> Kind:
-    if asked.onnx is None and is_static(folder):
+    if not asked.graph and is_static(folder):
         return "static"
     if asked.reading.treat_as_embedding:
         return "vector"
-    if asked.onnx is None and is_setfit(folder):
+    if not asked.graph and is_setfit(folder):
         return "setfit"
     if has_head(folder):
         return "head"

@@ -30,13 +30,16 @@ from edgepack.records.model import Dense, Head, LayerNorm, ModelSource, Unit
 def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) -> ModelSource:
     """The model in a folder. Raises ``ModelError`` or ``UnsupportedModelError``."""
     folder = ModelFolder(directory=directory)
-    if asked.onnx is None:
+    if not asked.graph:
         folder = routed_folder(folder, asked.reading.route, context=context)
         hub_layout.require_model(folder.names, asked.name)
     decision = decide(folder, asked)
     if decision.kind == "static":
         return read_static_folder(folder, decision.evidence.card, asked)
-    weights = open_weights(folder, _chosen(folder, asked, context))
+    chosen = hub_layout.weights_of(
+        folder.names, folder.config, asked.name, graph=asked.graph, context=context
+    )
+    weights = open_weights(folder, folder.directory / chosen)
     tokenizer = tokenizer_file(folder, context=context)
     warnings: tuple[str, ...] = ()
     if weights.is_graph or decision.kind in ("vector", "setfit"):
@@ -88,16 +91,6 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
         outputs=vector.outputs,
         graph_by=writer.identity if writer else "",
     )
-
-
-def _chosen(folder: ModelFolder, asked: ModelRequest, context: BuildContext) -> Path:
-    """The graph that is asked for, or the file that the layout says. Raises ``ModelError``."""
-    hub_layout.require_tokenizer(folder.names, asked.name)
-    if asked.onnx is not None:
-        return asked.onnx
-    hub_layout.require_config(folder.names, asked.name)
-    found = hub_layout.choose_weights(folder.names, folder.config, asked.name, context=context)
-    return folder.directory / found
 
 
 def _pooled(decision: Decision, weights: Weights, asked: ModelRequest) -> VectorReading:

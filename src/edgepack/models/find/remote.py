@@ -61,6 +61,9 @@ def ingest_remote(
 
     Raises ``ModelError``, ``UnsupportedModelError`` or ``DownloadError``.
     """
+    asked = ModelRequest(
+        name=remote.name, origin=remote.origin, graph=remote.graph, reading=reading, known=known
+    )
 
     def make(folder: Path) -> None:
         require_online(context, remote.origin)
@@ -72,21 +75,10 @@ def ingest_remote(
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             remote.fetch(name, folder / name)
 
-        collect(
-            remote.files,
-            get,
-            folder,
-            model=remote.name,
-            reading=reading,
-            known=known,
-            onnx=remote.graph or None,
-            context=context,
-        )
+        collect(remote.files, get, folder, asked, context=context)
 
     directory = context.store.cached("models", remote.pins, make)
     context.note(remote.origin)
-    graph = directory / remote.graph if remote.graph else None
-    asked = ModelRequest(name=remote.name, origin=remote.origin, onnx=graph, reading=reading, known=known)
     return read_folder(directory, asked, context=context)
 
 
@@ -97,7 +89,9 @@ def _unpack(remote: RemoteModel, folder: Path, reading: Reading, context: BuildC
         remote.fetch(name, archive)
         unpack_model(archive, Path(temporary, "content"))
         archive.unlink()
-        collect_from_tree(Path(temporary, "content"), folder, model=name, reading=reading, context=context)
+        collect_from_tree(
+            Path(temporary, "content"), folder, ModelRequest(name=name, reading=reading), context=context
+        )
 
 
 def _find(address: str, extension: Extension, context: BuildContext) -> RemoteModel:

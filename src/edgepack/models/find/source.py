@@ -65,14 +65,9 @@ def _ingest(model: str | None, reading: Reading, context: BuildContext) -> Model
         entry = catalogue.find(parse_repository(remote.origin)[0]) if is_known else None
         known = entry.pooling if entry else None
         if is_adapter(remote.files):
-            return _ingest_adapter(
-                fetched_adapter(remote, context=context),
-                remote.name,
-                remote.origin,
-                reading,
-                context,
-                fetched=True,
-            )
+            asked = ModelRequest(name=remote.name, origin=remote.origin, reading=reading)
+            folder = merged_model(fetched_adapter(remote, context=context), fetched=True, context=context)
+            return read_folder(folder, asked, context=context)
         source = ingest_remote(remote, reading=reading, known=known, context=context)
         return with_known_facts(source, entry)
     elif (path := _existing(model)) is not None:
@@ -130,9 +125,9 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
     if path.is_dir():
         name = _name_of_path(path)
         context.note(name)
-        if is_adapter(ModelFolder(directory=path).names):
-            return _ingest_adapter(path, name, name, reading, context)
-        return read_folder(path, ModelRequest(name=name, origin=name, reading=reading), context=context)
+        adapted = is_adapter(ModelFolder(directory=path).names)
+        folder = merged_model(path, context=context) if adapted else path
+        return read_folder(folder, ModelRequest(name=name, origin=name, reading=reading), context=context)
     if path.suffix == hub_layout.ORT_SUFFIX:
         raise hub_layout.in_ort_format(path.name)
     if path.suffix == hub_layout.GGUF_SUFFIX:
@@ -145,21 +140,10 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
             else f"--model takes {FORMS}",
         )
     context.note(path.name)
-    asked = ModelRequest(name=_name_of_path(path), origin=path.name, onnx=path, reading=reading)
-    return read_folder(_folder_of(path), asked, context=context)
-
-
-def _ingest_adapter(
-    folder: Path,
-    name: str,
-    origin: str,
-    reading: Reading,
-    context: BuildContext,
-    *,
-    fetched: bool = False,
-) -> ModelSource:
-    merged = merged_model(folder, fetched=fetched, context=context)
-    return read_folder(merged, ModelRequest(name=name, origin=origin, reading=reading), context=context)
+    folder = _folder_of(path)
+    graph = path.relative_to(folder).as_posix()
+    asked = ModelRequest(name=_name_of_path(path), origin=path.name, graph=graph, reading=reading)
+    return read_folder(folder, asked, context=context)
 
 
 def _unknown(model: str, catalogue: ModelCatalogue) -> ModelError:
