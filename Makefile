@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # Modules are compiled when they are first imported, not all of them beforehand: that is half of the time.
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --no-compile
+# Where Python is told to write no bytecode, each of the hundreds of processes that tests start would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # As many processes as cores. A file's tests stay together, and with them what they share; tests/durations.txt says which begin.
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # Kept beside the other caches, for it is valid in every clone: without it the types alone take a minute and a half.
@@ -37,7 +39,7 @@ test-all: $(VENV)/.installed-judges checked fetched-all
 test-changed: $(VENV)/.installed-test
 	$(PYTEST) $$($(BIN)/python -m tests.support.changed $(or $(COMMIT),HEAD))
 
-# Writes what each file of `make test` takes into tests/durations.txt.
+# Writes what each file of `make test` takes of processor time into tests/durations.txt.
 durations: $(VENV)/.installed-test fetched
 	$(PYTEST) --record-durations
 
@@ -67,8 +69,8 @@ fetched: $(VENV)/.installed-test
 	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
 
 # The first four are emulators and wine, of pinned Debian packages: where these have moved on, their tests are skipped and say so.
-# The next two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page. The last is
-# bubblewrap, for the tests of the sandbox.
+# The next two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page. Then there are
+# bubblewrap, for the tests of the sandbox, and OpenSSH's server, adb and proot from apt where root may, for those of devices.
 fetched-all: fetched
 	-$(BIN)/edgepack fetch --target linux-arm64-min
 	-$(BIN)/edgepack fetch --target linux-armv7-min
@@ -77,6 +79,7 @@ fetched-all: fetched
 	-$(BIN)/python -m tests.support.npm_tools
 	-$(BIN)/python -m tests.support.chromium
 	-$(BIN)/python -m tests.support.bubblewrap
+	-$(BIN)/python -m tests.support.device_tools
 
 # The docs site, into site/; a link or heading that is not there is an error.
 docs: $(VENV)/.installed-test

@@ -1,13 +1,21 @@
 """Fixtures for all tests: a context of its own for unit tests; the real model and the real bundle for e2e tests."""
 
+import os
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+# Before numpy is there: there are as many test processes as cores, and threads of each would wait for one another, busily.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from edgepack.console import Story
 from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext, host_context
+from edgepack.plugins.host import PluginHost, load_plugins
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from tests.support.bundles import bundle_in, made_for_all
@@ -64,7 +72,13 @@ def online(request: pytest.FixtureRequest) -> Iterator[HostContext]:
 def context(tmp_path: Path) -> Iterator[HostContext]:
     """A host context whose store is empty and its own."""
     with host_context(story=Story(quiet=True), offline=True, store=Store(root=tmp_path / "store")) as made:
-        yield made
+        yield replace(made, plugins=lambda: plugins_on(tuple(sys.path)))
+
+
+@cache
+def plugins_on(path: tuple[str, ...]) -> PluginHost:
+    """The plugins that are installed; a test that installs others puts a folder of its own on the path."""
+    return load_plugins()
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle
-from edgepack.api.kit import open_bundle, unpack_bundle
+from edgepack.api.kit import open_bundle, record_files, unpack_bundle
+from edgepack_oci.content.proof import DEVICES_TAG, proof_of
 from edgepack_oci.content.reference import Reference
 from edgepack_oci.content.release import Packed, make_release
 from edgepack_oci.places.layout import Layout
@@ -52,6 +53,11 @@ def push(paths: Sequence[Path], reference: Reference, *, plain_http: bool, conte
     """
     bundles = [_opened(path, number, context) for number, path in enumerate(paths)]
     release = make_release(bundles, reference.tag, context=context)
+    proofs = {
+        packed.platform: proof_of(bundle, files, packed.modelpack.descriptor())
+        for path, bundle, packed in zip(paths, bundles, release.packed, strict=True)
+        if (files := record_files(path, bundle))
+    }
     tags = {reference.tagged(tag).tag: document for tag, document in release.tags.items()}
     counted: Counter[str] = Counter()
     sent = 0
@@ -66,8 +72,15 @@ def push(paths: Sequence[Path], reference: Reference, *, plain_http: bool, conte
             place.put_config(config)
         for made in release.manifests:
             place.put_manifest(made)
-        for tag, made in tags.items():
-            place.put_manifest(made, tag)
+        for platform, proof in proofs.items():
+            for blob in proof.blobs:
+                place.put_config(blob)
+            tag = DEVICES_TAG.format(tag=reference.tag)
+            tag += "" if len(bundles) == 1 else f"-{platform.partition('/')[2].replace('/', '')}"
+            place.put_manifest(proof.manifest, tag)
+            tags[tag] = proof.manifest
+        for tag, made in release.tags.items():
+            place.put_manifest(made, reference.tagged(tag).tag)
     return Pushed(
         reference=reference.at(tags[reference.tag].digest),
         tags={tag: made.digest for tag, made in tags.items()},

@@ -147,6 +147,13 @@ class UploadError(EdgepackError):
     exit_code = 23
 
 
+class DeviceError(EdgepackError):
+    """A device (`edgepack verify --on`) cannot be reached, went away, does not answer in time, or has no place for the bundle; or a
+    record of the required device is missing."""
+
+    exit_code = 24
+
+
 class CannotRunHere(Exception):  # noqa: N818 - a statement about this host, not a failure
     """This host cannot execute the bundle; the reason goes into the report."""
 

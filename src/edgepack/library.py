@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from edgepack.models.inspection import ModelInspection
     from edgepack.plugins.context import HostContext
     from edgepack.project.orders import Result
+    from edgepack.records.device import DeviceProof, DeviceResult, OnDevices
     from edgepack.records.report import Report, Verification
+    from edgepack.records.target import ModelOptions
     from edgepack.signing.keys import PrivateKey
     from edgepack.signing.signatures import Signed
 
@@ -163,6 +165,40 @@ def build(
         return [result for _, result in sorted(made, key=lambda each: each[0])]
 
 
+def prove(
+    results: Sequence[Result],
+    *,
+    project: str | Path | None = None,
+    force: bool = False,
+    key: str | Path | None = None,
+    password: str | None = None,
+    offline: bool = False,
+    progress: bool = False,
+) -> list[DeviceProof]:
+    """Prove what ``build`` returned on the project's ``[devices]``, as `edgepack build --on` does: each bundle on those with its system and
+    processor that answer.
+
+    What a device's record says of this very bundle is not measured again, unless with ``force``. ``key`` is the file of a private key, and ``password`` its
+    password; records are signed with it.
+    """
+    from edgepack.device.session import parse_address
+    from edgepack.project.cells import cells_of
+    from edgepack.project.file import find_project
+    from edgepack.verification import Built, prove_built
+
+    found = find_project(None if project is None else Path(project))
+    devices = [parse_address(f"{name}={address}") for name, address in found.devices.items()]
+    private = None if key is None else _private(key, password)
+    models = {cell.label: cell.wanted.model for cell in cells_of(found)}
+    bundles = [
+        Built(label=each.label, path=each.path, model=models.get(each.label))
+        for each in results
+        if each.path is not None and each.error is None
+    ]
+    with _context(offline=offline, progress=progress) as context:
+        return prove_built(bundles, devices, force=force, sign=private, context=context)
+
+
 def inspect(
     model: str | Path | None = None,
     *,
@@ -265,12 +301,9 @@ def verify(
     ``BundleError`` for a damaged one.
     """
     from edgepack import verification
-    from edgepack.plugins.host import load_plugins
     from edgepack.signing.keys import load_public
 
-    limits = None if target is None else load_plugins().target(str(target)).model
-    if min_cosine is not None:
-        limits = replace(limits or verification.OWN_LIMITS, min_cosine=min_cosine)
+    limits = _limits(target, min_cosine)
     with _context(offline=offline, progress=progress) as context:
         return verification.verify_again(
             Path(path),
@@ -287,6 +320,98 @@ def verify(
             least_version=min_version,
             context=context,
         )
+
+
+def verify_on(
+    path: str | Path,
+    devices: Sequence[str],
+    *,
+    model: str | Path | None = None,
+    target: str | Path | None = None,
+    min_cosine: float | None = None,
+    gate: GateLevel | None = None,
+    reading: Reading = UNSAID,
+    run: bool = False,
+    seed: int | None = None,
+    max_unpacked: int | None = None,
+    key: str | Path | None = None,
+    min_version: str | None = None,
+    bench: bool = False,
+    record: str | Path | None = None,
+    sign: str | Path | None = None,
+    password: str | None = None,
+    offline: bool = False,
+    progress: bool = False,
+) -> OnDevices:
+    """Run a bundle on devices and compare its vectors here, as `edgepack verify --on` does; one device's failure does not stop the others.
+
+    ``devices`` are what ``--on`` takes. What they measured is written to ``record`` (``None``: beside the bundle) and signed with ``sign``, the
+    file of a private key with ``password``. The rest is as for ``verify``.
+    """
+    from edgepack import verification
+    from edgepack.device.session import parse_address
+    from edgepack.signing.keys import load_public
+
+    addresses = [parse_address(each) for each in devices]
+    with _context(offline=offline, progress=progress) as context:
+        return verification.verify_on_devices(
+            Path(path),
+            addresses,
+            model=None if model is None else str(model),
+            reading=reading,
+            limits=_limits(target, min_cosine),
+            gate=gate,
+            run=run,
+            seed=seed,
+            most=max_unpacked,
+            key=None if key is None else load_public(Path(key)),
+            least_version=min_version,
+            bench=bench,
+            record=None if record is None else Path(record),
+            sign=None if sign is None else _private(sign, password),
+            context=context,
+        )
+
+
+def check_device(
+    path: str | Path,
+    device: str,
+    *,
+    key: str | Path | None = None,
+    record: str | Path | None = None,
+    target: str | Path | None = None,
+    min_cosine: float | None = None,
+    max_unpacked: int | None = None,
+) -> DeviceResult:
+    """What a device measured of this very bundle, by its record, as `edgepack verify --require-device` asks for it; nothing is run.
+
+    ``device`` is an id of the record or a processor. Raises ``DeviceError`` if it did not pass there by the limits of ``target`` and
+    ``min_cosine``, or if the record was neither written on this machine nor signed with ``key``, the file of a public key.
+    """
+    from edgepack import verification
+    from edgepack.signing.keys import load_public
+
+    with _context() as context:
+        return verification.check_device(
+            Path(path),
+            device,
+            record=None if record is None else Path(record),
+            limits=_limits(target, min_cosine),
+            most=max_unpacked,
+            key=None if key is None else load_public(Path(key)),
+            context=context,
+        )
+
+
+def _limits(target: str | Path | None, min_cosine: float | None) -> ModelOptions | None:
+    """Those that the caller names; ``None``: the bundle's own where it was made here, else edgepack's."""
+    from edgepack import verification
+    from edgepack.plugins.host import load_plugins
+
+    limits = None if target is None else load_plugins().target(str(target)).model
+    if min_cosine is not None:
+        limits = replace(limits or verification.OWN_LIMITS, min_cosine=min_cosine)
+    return limits
 
 
 def check_signature(

@@ -45,6 +45,18 @@ SOURCES = {
     "http": ("the same on this machine", "edgepack.models.find.address:Addresses"),
 }
 """Scheme → what lies there, and the ``Source``."""
+DEVICES = {
+    "ssh": (
+        "machines that OpenSSH's client reaches: ssh://[USER@]HOST[:PORT]",
+        "edgepack.device.ssh:open_ssh",
+    ),
+    "exec": (
+        "whatever a command of this machine runs a shell in, e.g. exec:docker exec -i NAME",
+        "edgepack.device.command:open_command",
+    ),
+    "adb": ("Android devices: adb:SERIAL", "edgepack.device.adb:open_adb"),
+}
+"""Scheme → what lies there, and the ``OpenDevice``."""
 
 
 @hookimpl
@@ -67,6 +79,10 @@ def edgepack_specs() -> list[Spec]:
         *(
             Spec(axis="source", name=scheme, summary=summary, make=lazy(reference))
             for scheme, (summary, reference) in SOURCES.items()
+        ),
+        *(
+            Spec(axis="device", name=scheme, summary=summary, make=partial(_imported, reference))
+            for scheme, (summary, reference) in DEVICES.items()
         ),
         Spec(
             axis="checks",

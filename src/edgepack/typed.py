@@ -1,9 +1,13 @@
-"""TOML read into frozen dataclasses, every key and value checked: what is wrong is said with its place."""
+"""TOML and JSON read into frozen dataclasses, every key and value checked: what is wrong is said with its place. JSON of strangers."""
 
 import dataclasses
+import json
+import math
+import os
+import stat
 import tomllib
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import NoneType
@@ -24,6 +28,10 @@ KINDS: Mapping[object, str] = {
     list: "a list",
     dict: "a table",
 }
+
+
+LARGEST = 2**53
+"""Above any number in a document of ours, and exact as a float."""
 
 
 class Malformed(ValueError):  # noqa: N818 - what is wrong with data; callers say it in an error of their own
@@ -165,3 +173,45 @@ def _unexpected(where: str, value: object, kind: object) -> Malformed:
 
 def _said(where: str, value: object) -> str:
     return f"{where} is {value!r}".lstrip()
+
+
+def read_foreign(file: Path, *, most: int) -> bytes:
+    """The content of a file of at most ``most`` bytes. Raises ``OSError``, and ``ValueError`` for a pipe, a folder or a larger one."""
+    # A pipe would be waited for.
+    with os.fdopen(os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as stream:
+        about = os.fstat(stream.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_size > most:
+            raise ValueError(f"{file} is no file of at most {most} bytes")
+        return stream.read(most + 1)
+
+
+def parse_foreign(text: bytes) -> Any:
+    """The value. Raises ``ValueError`` for what is no JSON, says something twice, or has numbers that are no figures, ``RecursionError``."""
+    return json.loads(
+        text,
+        parse_float=_number,
+        parse_int=_whole,
+        parse_constant=_number,
+        object_pairs_hook=_each_once,
+    )
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is no figure")
+    return number
+
+
+def _whole(text: str) -> int:
+    number = int(text)
+    if abs(number) > LARGEST:
+        raise ValueError(f"{text[:20]} is no figure")
+    return number
+
+
+def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("it says something twice")
+    return found

@@ -1,24 +1,37 @@
 """Checking a bundle that was made earlier, perhaps elsewhere."""
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import open_bundle
-from edgepack.errors import BundleError, UsageError
+from edgepack.device.check import Asked, verify_on
+from edgepack.device.describe import describe
+from edgepack.device.fit import fits
+from edgepack.device.record import kept_results, record_file_of, require_device, write_record
+from edgepack.device.session import Address, open_session
+from edgepack.errors import (
+    BundleError,
+    EdgepackError,
+    NotVerifiedError,
+    ProofError,
+    UsageError,
+    VerificationError,
+)
 from edgepack.files.elf import architecture
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.models.find.source import ingest
 from edgepack.plugins.checks import require_sound
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
+from edgepack.records.device import DeviceDescription, DeviceFailure, DeviceProof, DeviceResult, OnDevices
 from edgepack.records.report import Verification
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
-from edgepack.signing.keys import PublicKey
+from edgepack.signing.keys import PrivateKey, PublicKey
 from edgepack.signing.signatures import (
     Signed,
     require_numbers,
@@ -41,6 +54,9 @@ NOT_RUN = (
     "its files are as its manifest lists them, but it was not made on this machine, and its program was not run; "
     "--run runs it, in a sandbox where this host has one"
 )
+
+JUDGED = (ProofError.exit_code, VerificationError.exit_code)
+"""What says that a bundle is wrong on a device: what was recorded of it there before counts no more."""
 
 OWN_LIMITS = ModelOptions(
     min_cosine=0.985,
@@ -125,6 +141,170 @@ def verify_again(
             require_used_files(bundle, runner.embed, context=context)
             runner.require_server(bundle)
             return found
+
+
+def verify_on_devices(
+    path: Path,
+    devices: Sequence[Address],
+    *,
+    model: str | None,
+    reading: Reading = UNSAID,
+    limits: ModelOptions | None = None,
+    gate: GateLevel | None = None,
+    run: bool = False,
+    seed: int | None = None,
+    most: int | None = None,
+    key: PublicKey | None = None,
+    least_version: str | None = None,
+    bench: bool = False,
+    record: Path | None = None,
+    sign: PrivateKey | None = None,
+    context: HostContext,
+) -> OnDevices:
+    """The same as ``verify_again``, with the program run on devices and not here; one device's failure does not stop the others.
+
+    On a device there is no sandbox: a bundle that was not made on this machine is sent only with ``run``, and else a ``UsageError`` is raised. Texts are drawn
+    anew in any case: a device is a stranger, too. What devices measured is written to ``record`` (``None``: beside the bundle), signed with
+    ``sign``.
+    """
+    story = context.story
+    with story.step("bundle"), _opened(path, context.work_dir, most, key, least_version) as (bundle, _):
+        context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
+        if not may_run(bundle, asked=run, context=context):
+            raise UsageError(
+                f"{bundle.name} was not made on this machine, and devices have no sandbox",
+                hint="--run sends it and runs its program there, with the rights of whom you log in as",
+            )
+        file = record or record_file_of(path, bundle.name)
+        kept_results(file, bundle, key=None if sign is None else sign.public, store=context.store)
+        with story.step("model"):
+            again = reading.over(reading_of(bundle, context))
+            source = ingest(model or _origin(bundle, context), reading=again, context=context)
+            source = given_by_bundle(bundle, source)
+            require_facts(bundle, source)
+            require_sound(bundle, context=context)
+        options = limits or _limits(bundle, context)
+        asked = Asked(
+            bundle=bundle,
+            source=source,
+            options=replace(options, gate=gate or options.gate),
+            seed=new_seed() if seed is None else seed,
+            promises=not may_run(bundle, asked=False, context=context),
+            bench=bench,
+        )
+        results: list[DeviceResult] = []
+        failures: list[DeviceFailure] = []
+        for at in devices:
+            try:
+                with story.step(f"on {at.id}"):
+                    results.append(verify_on(at, asked, context=context))
+            except EdgepackError as error:
+                failures.append(_failure(at, error))
+        if results:
+            write_record(file, bundle, results, key=sign, store=context.store)
+        return OnDevices(results=tuple(results), failures=tuple(failures), record=file if results else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """A bundle of a project."""
+
+    label: str
+    path: Path
+    model: str | None
+    """What it was made of, as ``--model`` takes it."""
+
+
+def prove_built(
+    bundles: Sequence[Built],
+    devices: Sequence[Address],
+    *,
+    force: bool = False,
+    sign: PrivateKey | None = None,
+    context: HostContext,
+) -> list[DeviceProof]:
+    """Prove each bundle on the devices that it is for; what a record of ours has of it there is not measured again."""
+    there: dict[Address, DeviceDescription] = {}
+    found: list[DeviceProof] = []
+    for at in devices:
+        try:
+            with open_session(at, context=context) as session:
+                there[at] = describe(session, context=context).device
+        except EdgepackError as error:
+            found += [
+                DeviceProof(label=built.label, device=at.id, state="not there", reason=error.message)
+                for built in bundles
+            ]
+    for built in bundles:
+        bundle = open_bundle(built.path)
+        for at, device in there.items():
+            if fits(bundle, device):
+                found.append(_proof(built, bundle, at, force=force, sign=sign, context=context))
+    return found
+
+
+def _proof(
+    built: Built,
+    bundle: Bundle,
+    at: Address,
+    *,
+    force: bool,
+    sign: PrivateKey | None,
+    context: HostContext,
+) -> DeviceProof:
+    label, path = built.label, built.path
+    try:
+        public = None if sign is None else sign.public
+        kept = kept_results(record_file_of(path, bundle.name), bundle, key=public, store=context.store)
+        if not force and any(each.id == at.id and each.status == "passed" for each in kept):
+            return DeviceProof(label=label, device=at.id, state="up to date")
+        made = verify_on_devices(path, [at], model=built.model, sign=sign, context=context)
+    except EdgepackError as error:
+        return DeviceProof(
+            label=label, device=at.id, state="failed", reason=error.message, exit_code=error.exit_code
+        )
+    for failure in made.failures:
+        return DeviceProof(
+            label=label, device=at.id, state="failed", reason=failure.message, exit_code=failure.exit_code
+        )
+    (result,) = made.results
+    return DeviceProof(
+        label=label,
+        device=at.id,
+        state=result.status,
+        reason=result.verification.reason,
+        exit_code=0 if result.status == "passed" else NotVerifiedError.exit_code,
+    )
+
+
+def _failure(at: Address, error: EdgepackError) -> DeviceFailure:
+    message = error.message if at.id in error.message else f"{at.id}: {error.message}"
+    return DeviceFailure(id=at.id, message=message, hint=error.hint or "", exit_code=error.exit_code)
+
+
+def check_device(
+    path: Path,
+    wanted: str,
+    *,
+    record: Path | None = None,
+    limits: ModelOptions | None = None,
+    most: int | None = None,
+    key: PublicKey | None = None,
+    context: HostContext,
+) -> DeviceResult:
+    """What a device of this id or processor measured of this very bundle, which passed there by these limits; nothing is run.
+
+    Raises ``DeviceError`` where no record says so that was written here or is signed with ``key``.
+    """
+    with _opened(path, context.work_dir, most, None, None) as (bundle, _):
+        return require_device(
+            record or record_file_of(path, bundle.name),
+            bundle,
+            wanted,
+            limits=limits or _limits(bundle, context),
+            key=key,
+            store=context.store,
+        )
 
 
 def _at_all_levels(

@@ -1,5 +1,5 @@
 // Mutates inputs and hands them to a target, as libFuzzer does, for compilers that have none:
-//     fuzz TARGET SECONDS SEED LAST FILE...
+//     fuzz TARGET INPUTS SEED LAST FILE...        (60s for INPUTS: for so many seconds)
 // With clang: -fsanitize=fuzzer,address,undefined -DTARGET=fuzz_table.
 #include <chrono>
 #include <cstdint>
@@ -86,9 +86,15 @@ int main(int count, char **words) {
         seeds.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     }
     for (const Input &seed : seeds) target(seed.data(), seed.size());
-    auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(strtod(words[2], nullptr));
+    const std::string limit = words[2];
+    const double number = strtod(words[2], nullptr);
+    const auto begin = std::chrono::steady_clock::now();
+    auto going = [&](size_t runs) {
+        if (limit.back() != 's') return double(runs) < number;
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < number;
+    };
     size_t runs = 0;
-    for (; std::chrono::steady_clock::now() < end; runs++) {
+    for (; going(runs); runs++) {
         Input input = mutated(seeds[chance() % seeds.size()], seeds[chance() % seeds.size()], chance);
         // What ends the process is what this file holds.
         if (FILE *kept = fopen(last.c_str(), "wb")) {

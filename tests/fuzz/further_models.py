@@ -8,7 +8,7 @@ import json
 import random
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +18,7 @@ from edgepack.files.store import Store
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import host_context
 from tests.fuzz.readers import mutated, try_reader
+from tests.fuzz.rounds import for_seconds
 from tests.support.tiny import write_json
 from tests.unit.models.outputs.test_colbert import write_pylate
 from tests.unit.models.outputs.test_splade import write_masked
@@ -114,13 +115,13 @@ def read_model(folder: Path) -> None:
             ingest(str(folder), context=context)
 
 
-def fuzz(sound: Path, work: Path, name: str, *, seconds: float, number: int) -> int:
+def fuzz(sound: Path, work: Path, name: str, *, rounds: Iterable[object], number: int) -> int:
     """How often a file of a copy of a sound model was changed and the model read."""
     folder = work / "model"
     shutil.copytree(sound, folder)
     file = folder / name
     return try_reader(
-        lambda _: read_model(folder), file.read_bytes(), file, seconds=seconds, number=number, change=changed
+        lambda _: read_model(folder), file.read_bytes(), file, rounds=rounds, number=number, change=changed
     )
 
 
@@ -131,9 +132,8 @@ def main() -> None:
             for name in FILES[kind]:
                 number = random.randrange(1 << 32)
                 with TemporaryDirectory() as work:
-                    runs = fuzz(
-                        Path(place) / "sound", Path(work), name, seconds=float(sys.argv[1]), number=number
-                    )
+                    rounds = for_seconds(float(sys.argv[1]))
+                    runs = fuzz(Path(place) / "sound", Path(work), name, rounds=rounds, number=number)
                 sys.stdout.write(f"{kind}: {name}: {runs:,} inputs, seed {number}: nothing found\n")
                 sys.stdout.flush()
 

@@ -25,6 +25,7 @@ from edgepack.plugins.context import host_context
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 from edgepack.testing.model import write_model
 from tests.fuzz.readers import mutated, try_reader
+from tests.fuzz.rounds import for_seconds
 from tests.support import tiny
 from tests.support.tiny import HIDDEN, WORDS
 
@@ -129,8 +130,8 @@ def main() -> None:
     for name, change in CHANGES:
         with TemporaryDirectory() as folder:
             file, seed = Path(folder) / name, sound(Path(folder), name)
-            seconds = float(sys.argv[1])
-            runs = try_reader(read_model, seed, file, seconds=seconds, number=number, change=change)
+            rounds = for_seconds(float(sys.argv[1]))
+            runs = try_reader(read_model, seed, file, rounds=rounds, number=number, change=change)
             said = f"{name}, {change.__name__}: {runs:,} inputs, seed {number}: nothing found"
             print(said, flush=True)  # noqa: T201
 

@@ -86,11 +86,11 @@ def write_seeds(folder: Path) -> list[Path]:
 def main() -> None:
     from tests.fuzz.native import SANITIZERS, has_sanitizers, run_target
 
-    seconds, seed = float(sys.argv[1]), int(time.time())
+    limit, seed = f"{float(sys.argv[1])}s", int(time.time())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = compile_outputs(folder, *(SANITIZERS if has_sanitizers(folder) else ("-O1",)))
-        runs = run_target(program, "outputs", write_seeds(folder), seconds=seconds, seed=seed)
+        runs = run_target(program, "outputs", write_seeds(folder), limit=limit, seed=seed)
     print(f"outputs: {runs:,} inputs, seed {seed}: nothing found", flush=True)  # noqa: T201
 
 

@@ -22,6 +22,7 @@ from edgepack.models.pickles import machine
 from edgepack.models.read.pickled import NAMES
 from edgepack.models.read.safetensors import open_tensors
 from tests.fuzz.readers import PICKLE, Change, mutated, try_reader
+from tests.fuzz.rounds import for_seconds
 from tests.support.bombs import BOMBS, HEADS, archive, text, whole
 from tests.support.recorded import RECORD
 from tests.support.unpickling import read_in_this_process
@@ -143,8 +144,9 @@ def main() -> None:
         seconds = float(sys.argv[1]) / (20 if name.startswith("bomb") else 1)
         for change in CHANGES:
             with TemporaryDirectory() as folder:
+                rounds = for_seconds(seconds)
                 runs = try_reader(
-                    read, make(), Path(folder) / name, seconds=seconds, number=number, change=change
+                    read, make(), Path(folder) / name, rounds=rounds, number=number, change=change
                 )
             said = f"{name}, {change.__name__}: {runs:,} inputs, seed {number}: nothing found"
             print(said, flush=True)  # noqa: T201

@@ -267,14 +267,14 @@ def _other(chance: np.random.Generator) -> Plan:
 def main() -> None:
     from tests.fuzz.native import SANITIZERS, has_sanitizers, run_target
 
-    seconds, seed = float(sys.argv[1]), int(time.time())
+    limit, seed = f"{float(sys.argv[1])}s", int(time.time())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = compile_plans(folder / "fuzz", *(SANITIZERS if has_sanitizers(folder) else ("-O1",)))
         seeds = [folder / f"plan-{number}" for number in range(len(sound_plans()))]
         for path, content in zip(seeds, small_plans(), strict=True):
             path.write_bytes(content)
-        runs = run_target(program, "plan", seeds, seconds=seconds, seed=seed)
+        runs = run_target(program, "plan", seeds, limit=limit, seed=seed)
     print(f"plan: {runs:,} inputs, seed {seed}: nothing found", flush=True)  # noqa: T201
 
 

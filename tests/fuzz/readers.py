@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import zstandard
@@ -27,6 +27,7 @@ from edgepack.models.read.safetensors import open_tensors
 from edgepack.operators.config import parse_config
 from edgepack.targets import read_target
 from tests.fuzz import signatures
+from tests.fuzz.rounds import for_seconds
 
 ODD = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1)
 WORDS = (
@@ -79,13 +80,13 @@ def try_reader(
     seed: bytes,
     file: Path,
     *,
-    seconds: float,
+    rounds: Iterable[object],
     number: int,
     change: Change = mutated,
 ) -> int:
     """How many inputs were tried. Raises ``AssertionError`` with the first that was answered by anything but an error for people."""
-    chance, end, runs = random.Random(number), time.monotonic() + seconds, 0
-    while runs == 0 or time.monotonic() < end:
+    chance, runs = random.Random(number), 0
+    for _ in rounds:
         content = change(seed, chance) if runs else seed
         file.write_bytes(content)
         try:
@@ -191,9 +192,8 @@ def main() -> None:
     number = int(time.time())
     with tempfile.TemporaryDirectory() as folder:
         for name, seed in seeds(Path(_struct.__file__)).items():
-            runs = try_reader(
-                READERS[name], seed, Path(folder) / name, seconds=float(sys.argv[1]), number=number
-            )
+            rounds = for_seconds(float(sys.argv[1]))
+            runs = try_reader(READERS[name], seed, Path(folder) / name, rounds=rounds, number=number)
             print(f"{name}: {runs:,} inputs, seed {number}: nothing found", flush=True)  # noqa: T201
 
 

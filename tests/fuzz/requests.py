@@ -9,7 +9,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from edgepack.runner.frozen.model.embedder import Embedder
 from edgepack.runner.frozen.serve.options import parse
 from edgepack.runner.frozen.serve.service import Service
 from tests.fuzz.readers import Change, mutated
+from tests.fuzz.rounds import for_seconds
 
 LONGEST = 60.0
 """Seconds that a connection may take whose client has said all: none takes one, but machines are busy."""
@@ -124,11 +125,11 @@ def statuses(said: bytes, asked: bytes) -> list[int]:
     return found
 
 
-async def try_requests(service: Service, change: Change, *, seconds: float, number: int) -> int:
+async def try_requests(service: Service, change: Change, *, rounds: Iterable[object], number: int) -> int:
     """How many were tried. Raises ``AssertionError`` with one that was answered by 500, or brought the server down."""
-    chance, end, runs = random.Random(number), time.monotonic() + seconds, 0
+    chance, runs = random.Random(number), 0
     working = asyncio.ensure_future(service.batcher.run())
-    while runs == 0 or time.monotonic() < end:
+    for _ in rounds:
         sent = change(chance.choice(SEEDS), chance) if runs else GOOD
         try:
             found = await answers(service, sent, pieces=chance.choice((1, 1, 2, 7)))
@@ -143,14 +144,14 @@ async def try_requests(service: Service, change: Change, *, seconds: float, numb
     return runs
 
 
-def fuzz(folder: Path, change: Change, *, seconds: float, number: int) -> int:
+def fuzz(folder: Path, change: Change, *, rounds: Iterable[object], number: int) -> int:
     """The same, with the server of a small bundle that is written into an empty folder."""
     write_sample(folder)
     bundle = Bundle(str(folder))
     embedder = Embedder(bundle, threads=1)
     try:
         service = Service(bundle, embedder, parse(["--max-body", "5000"], "embed serve"))
-        return asyncio.run(try_requests(service, change, seconds=seconds, number=number))
+        return asyncio.run(try_requests(service, change, rounds=rounds, number=number))
     finally:
         embedder.finish()
 
@@ -159,7 +160,7 @@ def main() -> None:
     number = int(time.time())
     for change in CHANGES:
         with tempfile.TemporaryDirectory() as folder:
-            runs = fuzz(Path(folder), change, seconds=float(sys.argv[1]), number=number)
+            runs = fuzz(Path(folder), change, rounds=for_seconds(float(sys.argv[1])), number=number)
             said = f"requests, {change.__name__}: {runs:,} inputs, seed {number}: nothing found"
             print(said, flush=True)  # noqa: T201
 

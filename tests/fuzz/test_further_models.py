@@ -1,4 +1,4 @@
-"""Half a second of fuzzing for each file of a small SPLADE and a small ColBERT model."""
+"""A little fuzzing for each file of a small SPLADE and a small ColBERT model."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ def test_a_model_of_a_stranger_is_read_or_an_error_for_people(
     kind: str, name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     sound = made_once(tmp_path_factory, f"fuzz-{kind}", WRITERS[kind])
-    assert fuzz(sound, tmp_path, name, seconds=0.5, number=1) > 0
+    assert fuzz(sound, tmp_path, name, rounds=range(10), number=1) == 10
 
 
 @pytest.mark.parametrize(

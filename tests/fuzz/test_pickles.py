@@ -1,4 +1,4 @@
-"""Half a second of fuzzing for each kind of pickle and of change."""
+"""A little fuzzing for each kind of pickle and of change."""
 
 from pathlib import Path
 
@@ -15,4 +15,4 @@ def test_a_pickle_of_a_stranger_is_read_or_an_error_for_people(
     tmp_path: Path, name: str, change: Change
 ) -> None:
     read, make = READERS[name]
-    assert try_reader(read, make(), tmp_path / name, seconds=0.5, number=1, change=change) > 0
+    assert try_reader(read, make(), tmp_path / name, rounds=range(100), number=1, change=change) == 100

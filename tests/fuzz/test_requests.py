@@ -1,4 +1,4 @@
-"""Half a second of malformed requests."""
+"""Some malformed requests."""
 
 from pathlib import Path
 
@@ -10,4 +10,4 @@ from tests.fuzz.requests import CHANGES, fuzz
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_no_request_brings_the_server_down(tmp_path: Path, change: Change) -> None:
-    assert fuzz(tmp_path, change, seconds=0.5, number=1) > 0
+    assert fuzz(tmp_path, change, rounds=range(200), number=1) == 200

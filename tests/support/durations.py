@@ -1,11 +1,13 @@
-"""How long each test file takes: tests/durations.txt orders the work, and the ten dearest files are named at the end.
+"""What each test file costs: tests/durations.txt orders the work, and the ten dearest files are named at the end.
 
 ``pytest --record-durations`` writes what it ran into the table; files that it did not run keep their line. The seconds are
-of one process, without the compilers and programs that it waits for at the same time as others do, and of whatever machine
-recorded them: they order, and no test looks at them.
+of processor time, of the tests and of the compilers and programs that they wait for: what else the machine does hardly changes
+them. They order the work, and no test looks at them.
 """
 
+import os
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,36 @@ ROOT = TABLE.parents[1]
 DEAREST = 10
 LEAST = 0.1
 """Seconds below which a file has no line of its own."""
+TAKEN = "processor_seconds"
 
 
 def recorded() -> dict[str, float]:
     """File, as pytest names it → seconds."""
     lines = TABLE.read_text(encoding="utf-8").splitlines() if TABLE.exists() else []
     return {name: float(seconds) for seconds, name in (line.split() for line in lines)}
+
+
+def processor_seconds() -> float:
+    """Of this process so far, and of those that it started and that have ended."""
+    return sum(os.times()[:4])
+
+
+class Clock:
+    """Says in each report of a test's phase what passed since the last one. With pytest-xdist, reports go to another process."""
+
+    def __init__(self) -> None:
+        self.last = 0.0
+
+    def pytest_runtest_logstart(self) -> None:
+        self.last = processor_seconds()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Iterator[None]:
+        report = yield
+        now = processor_seconds()
+        setattr(report, TAKEN, now - self.last)
+        self.last = now
+        return report
 
 
 class Durations:
@@ -31,11 +57,13 @@ class Durations:
         self.seconds: dict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[report.nodeid.partition("::")[0]] += report.duration
+        self.seconds[report.nodeid.partition("::")[0]] += getattr(report, TAKEN)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if len(self.seconds) > DEAREST:
-            terminalreporter.section("dearest files")
+            terminalreporter.section(
+                f"dearest files, of {sum(self.seconds.values()):.0f} s of processor time"
+            )
             for name, seconds in _dearest_first(self.seconds)[:DEAREST]:
                 terminalreporter.line(f"{seconds:8.1f} s  {name}")
         if self.write:
@@ -64,6 +92,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Clock(), "clock")
     if not hasattr(config, "workerinput"):
         write = bool(config.getoption("--record-durations"))
         config.pluginmanager.register(Durations(write=write), "durations")

@@ -31,9 +31,7 @@ from edgepack.records import report as report_records
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Reading
 from edgepack.runner.frozen.base import errors as embed_errors
-from edgepack.runner.frozen.program import options as embed_options
-from edgepack.runner.frozen.search import options as search_options
-from edgepack.runner.frozen.serve import options as serve_options
+from edgepack.runner.native.options import bash_completion, commands, help_of
 from edgepack.signing.signatures import Signed
 from edgepack.targets import KNOWN_KEYS
 
@@ -89,16 +87,17 @@ NOT_FOR_PEOPLE = {"_EDGEPACK_COMPLETE", "EDGEPACK_COMPLETE", "LD_LIBRARY_PATH"}
 """What the shell's completion sets, and what is only passed on."""
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("embed", embed_options), ("embed search", search_options), ("embed serve", serve_options)],
-)
-def test_every_option_of_the_program_is_in_its_page(
-    name: str, options: ModuleType, update_golden: bool
-) -> None:
-    # Without the usage, whose lines each version of argparse breaks elsewhere.
-    said = options.parser(name).format_help().partition("\n\n")[2]
+@pytest.mark.parametrize("command", commands())
+def test_every_option_of_the_program_is_in_its_page(command: str, update_golden: bool) -> None:
+    name = "embed" if command == "embed" else f"embed {command}"
+    said = help_of(command).partition("\n\n")[2]
     matches_block("reference/embed.md", name, f"\n```text\n{said}```\n", update=update_golden)
+
+
+def test_completion_is_in_the_page(update_golden: bool) -> None:
+    matches_block(
+        "reference/embed.md", "completion", f"\n```bash\n{bash_completion()}```\n", update=update_golden
+    )
 
 
 def test_every_key_of_a_project_file_is_in_its_page() -> None:
@@ -203,7 +202,7 @@ def test_every_option_of_a_builder_is_documented() -> None:
     assert documented == known
 
 
-@pytest.mark.parametrize("name", ["manifest", "report"])
+@pytest.mark.parametrize("name", ["manifest", "report", "devices"])
 def test_every_key_of_a_schema_is_in_its_page(name: str, update_golden: bool) -> None:
     schema = json.loads((ROOT / f"docs/schemas/{name}.json").read_text("utf-8"))
     assert undescribed(schema) == [], "keys without a description"

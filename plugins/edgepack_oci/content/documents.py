@@ -105,6 +105,7 @@ def manifest(
     *,
     annotations: Mapping[str, str],
     artifact_type: str = "",
+    subject: Descriptor | None = None,
 ) -> Document:
     content = {
         "schemaVersion": 2,
@@ -112,6 +113,7 @@ def manifest(
         **({"artifactType": artifact_type} if artifact_type else {}),
         "config": config.as_json(),
         "layers": [layer.as_json() for layer in layers],
+        **({"subject": subject.as_json()} if subject else {}),
         "annotations": dict(sorted(annotations.items())),
     }
     return document(content, MANIFEST)

@@ -6,6 +6,7 @@
 - Architectures: ``Architecture`` is what one has to be; what it writes with is in ``edgepack.api.graphs``.
 - Checks: ``Check`` is what one has to be. Reports: ``ReportRows``, of which the host makes a ``Section``.
 - Stores: ``OpenStore`` is what one has to be, ``BlobStore`` what it gives. Executors: ``StartExecutor``.
+- Devices: ``OpenDevice`` is what one has to be, ``Transport`` what it gives.
 - Platforms: ``LinuxPlatform`` is one for a ``Processor`` of Linux that edgepack does not know; ``RuntimePlatform`` is what any
   other has to be, ``RuntimeOptions`` what it is given; its parts are in ``edgepack.api.kit``.
 """

@@ -19,11 +19,13 @@ from edgepack.foundry.processors.x86_64 import X86_64 as X86_64
 from edgepack.foundry.toolchains.toolchain import CLibrary as CLibrary
 from edgepack.plugins.checks import Check as Check
 from edgepack.plugins.spec import Architecture as Architecture
+from edgepack.plugins.spec import OpenDevice as OpenDevice
 from edgepack.plugins.spec import OpenStore as OpenStore
 from edgepack.plugins.spec import Packager as Packager
 from edgepack.plugins.spec import Source as Source
 from edgepack.plugins.spec import StartExecutor as StartExecutor
 from edgepack.plugins.spec import Transform as Transform
+from edgepack.plugins.spec import Transport as Transport
 from edgepack.records.model import RemoteModel as RemoteModel
 from edgepack.records.recipe import Material as Material
 from edgepack.records.recipe import Note as Note

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -16,6 +17,7 @@ from edgepack.cli.signing import password_of
 
 if TYPE_CHECKING:
     from edgepack.project.orders import Result
+    from edgepack.records.device import DeviceProof
 
 
 def _complete_name(
@@ -64,6 +66,12 @@ def _complete_name(
     "--sign", "Sign the bundles and their archives with this private key; see `edgepack sign`.", exists=True
 )
 @click.option(
+    "--on",
+    "on_devices",
+    is_flag=True,
+    help="Prove the bundles on the project's [devices] that answer, each on those with its system and processor.",
+)
+@click.option(
     "--report",
     "report_file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -83,6 +91,7 @@ def build(
     executor: str | None,
     scheduler: str | None,
     sign: Path | None,
+    on_devices: bool,
     report_file: Path | None,
     offline: bool,
     as_json: bool,
@@ -92,12 +101,15 @@ def build(
     NAME selects bundles: a model, a target or MODEL:TARGET of the project. Without NAME, all bundles are built. A bundle
     that fails does not stop the others; the exit code is that of the first failure.
     """
+    if on_devices and dry_run:
+        raise click.UsageError("--on proves what was built, and --dry-run builds nothing")
     from edgepack import library
     from edgepack.project.report import COLUMNS, as_dict, require_form, row_of, summary, write_report
 
     if report_file is not None:
         require_form(report_file)
     started = time.monotonic()
+    password = None if sign is None else password_of(sign)
     results = library.build(
         file,
         only=names,
@@ -109,21 +121,42 @@ def build(
         dry_run=dry_run,
         force=force,
         key=sign,
-        password=None if sign is None else password_of(sign),
+        password=password,
         offline=offline,
         progress=not as_json,
     )
+    proofs = []
+    if on_devices:
+        asked: dict[str, Any] = {
+            "key": sign,
+            "password": password,
+            "offline": offline,
+            "progress": not as_json,
+        }
+        proofs = library.prove(results, project=file, force=force, **asked)
     seconds = time.monotonic() - started
     if report_file is not None:
         write_report(report_file, results, seconds=seconds)
     if as_json:
-        print_json(as_dict(results))
+        devices = {"devices": [asdict(each) for each in proofs]} if on_devices else {}
+        print_json({**as_dict(results), **devices})
     else:
         print_rows([row_of(each) for each in results], as_json=False, columns=COLUMNS)
+        if on_devices:
+            print_rows(
+                [_proof_row(each) for each in proofs], as_json=False, columns=("bundle", "device", "state")
+            )
         say(summary(results, seconds=seconds), err=True)
     if failed := [each for each in results if each.error]:
         _tell_hints(failed)
         raise click.exceptions.Exit(failed[0].error.exit_code if failed[0].error else 1)
+    if unproved := [each.exit_code for each in proofs if each.exit_code]:
+        raise click.exceptions.Exit(unproved[0])
+
+
+def _proof_row(proof: DeviceProof) -> dict[str, str]:
+    state = f"{proof.state}{f': {proof.reason}' if proof.reason else ''}"
+    return {"bundle": proof.label, "device": proof.device, "state": state}
 
 
 def _tell_hints(failed: list[Result]) -> None:

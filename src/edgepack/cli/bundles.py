@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -29,13 +29,15 @@ from edgepack.cli.options import (
     target_option,
 )
 from edgepack.cli.output import print_json, print_rich, say
-from edgepack.cli.signing import private_key
+from edgepack.cli.signing import password_of, private_key
 from edgepack.errors import NotVerifiedError, UsageError
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import GateLevel, Reading, Target
+from edgepack.words import foreign
 
 if TYPE_CHECKING:
     from edgepack.plugins.host import PluginHost
+    from edgepack.records.device import DeviceResult, OnDevices
 
 
 @click.command(
@@ -231,6 +233,25 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     is_flag=True,
     help="Check only files and signature, and run nothing; requires --key.",
 )
+@click.option(
+    "--on",
+    "devices",
+    multiple=True,
+    metavar="DEVICE",
+    help="Run the program on this device and not here: ssh://[USER@]HOST[:PORT], adb:SERIAL or exec:COMMAND, with NAME= before it to name "
+    "it (repeatable). Writes a record of it beside the bundle.",
+)
+@click.option(
+    "--bench", is_flag=True, help="With --on: also measure the device under a load of half a minute."
+)
+@file_option("--sign", "With --on: sign the record with this private key.", exists=True)
+@click.option(
+    "--require-device",
+    metavar="DEVICE",
+    help="Run nothing, and require a record by which the bundle passed on this device, or on one with this processor: an id of the "
+    "record, or e.g. arm64. The record was written on this machine or is signed with --key.",
+)
+@file_option("--record", "The record of devices. [default: NAME.devices.json beside the bundle]")
 @offline_option
 @common_options
 def verify(
@@ -248,6 +269,11 @@ def verify(
     key: Path | None,
     min_version: str | None,
     signature_only: bool,
+    devices: tuple[str, ...],
+    bench: bool,
+    sign: Path | None,
+    require_device: str | None,
+    record: Path | None,
     offline: bool,
     as_json: bool,
 ) -> None:
@@ -256,14 +282,49 @@ def verify(
     BUNDLE is the folder or the .tar.zst archive of a bundle. Its vectors are compared with those of the full-precision
     model, which is fetched from the source named in the manifest if the bundle was made on this machine or its model is in
     the catalogue; otherwise name it with --model.
-    Exit code 13: verification failed; 20: the bundle was not verified; 21: it is not signed with --key.
+    Exit code 13: verification failed; 20: the bundle was not verified; 21: it is not signed with --key; 24: a device failed, or has no
+    record.
     """
     import dataclasses
 
     from edgepack import library
 
+    if require_device is not None and (devices or signature_only or run):
+        raise click.UsageError(
+            "--require-device runs nothing: it goes without --on, --run and --signature-only"
+        )
+    if not devices and (bench or sign or (record and require_device is None)):
+        raise click.UsageError("--bench, --sign and --record require --on")
+    if devices and (signature_only or write_vectors or other_vectors):
+        raise click.UsageError("--on goes without --signature-only, --write-vectors and --other-vectors")
     if signature_only:
         _say_signed(path, key, min_version, max_unpacked, as_json)
+        return
+    limits: dict[str, Any] = {"target": target_name, "min_cosine": min_cosine, "max_unpacked": max_unpacked}
+    if require_device is not None:
+        required = library.check_device(path, require_device, key=key, record=record, **limits)
+        _say_required(path, required, as_json)
+        return
+    if devices:
+        found = library.verify_on(
+            path,
+            devices,
+            model=model,
+            gate=gate,
+            reading=reading,
+            run=run,
+            seed=seed,
+            key=key,
+            min_version=min_version,
+            bench=bench,
+            record=record,
+            sign=sign,
+            password=None if sign is None else password_of(sign),
+            offline=offline,
+            progress=True,
+            **limits,
+        )
+        _say_devices(found, as_json)
         return
     result = library.verify(
         path,
@@ -290,6 +351,41 @@ def verify(
         print_rich(text.render_verification(result))
     if result.status != "passed":
         raise click.exceptions.Exit(NotVerifiedError.exit_code)
+
+
+def _say_required(path: Path, found: DeviceResult, as_json: bool) -> None:
+    import dataclasses
+
+    if as_json:
+        print_json(dataclasses.asdict(found))
+    else:
+        cosine = found.verification.mean_cosine
+        say(
+            f"{path}: passed on {foreign(found.id)} ({foreign(found.device.machine)}), mean cosine {cosine:.4f}, {foreign(found.at)}"
+        )
+
+
+def _say_devices(found: OnDevices, as_json: bool) -> None:
+    """The table or JSON, and each failure in two lines; the exit code is the first's."""
+    import dataclasses
+
+    from edgepack.recorded.devices import render_devices
+
+    if as_json:
+        results, failures = (
+            [dataclasses.asdict(each) for each in some] for some in (found.results, found.failures)
+        )
+        print_json({"results": results, "failures": failures, "record": str(found.record or "")})
+    else:
+        print_rich(render_devices(found))
+    for failure in found.failures:
+        say(f"error: {failure.message}", err=True)
+        if failure.hint:
+            say(f"hint: {failure.hint}", err=True)
+    codes = [failure.exit_code for failure in found.failures]
+    codes += [NotVerifiedError.exit_code for each in found.results if each.status != "passed"]
+    if codes:
+        raise click.exceptions.Exit(codes[0])
 
 
 def _say_signed(

@@ -72,6 +72,13 @@ def write_tarball(
                 advance(size)
 
 
+def write_tar(out: IO[bytes], entries: Iterable[TarEntry]) -> None:
+    """Write the entries, in the order given, as one tar in the form that every tar reads, that of busybox too."""
+    with tarfile.open(fileobj=out, mode="w|", format=tarfile.GNU_FORMAT, bufsize=1 << 20) as tar:
+        for entry in entries:
+            _add(tar, entry)
+
+
 def write_tgz(out: IO[bytes], entries: Iterable[TarEntry], *, mtime: int = MTIME) -> str:
     """Write the entries, in the order given, as one ``.tar.gz`` as small as zlib makes it; the SHA-256 of the tar, hexadecimal.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -50,6 +50,7 @@ INTERFACES: Mapping[str, Interfaces] = {
     "architecture": Interfaces(),
     "store": Interfaces(),
     "executor": Interfaces(),
+    "device": Interfaces(),
 }
 """Supported interface versions, by axis."""
 
@@ -149,6 +150,28 @@ class StartExecutor(Protocol):
         """
 
 
+class Transport(Protocol):
+    """A way to a device. All that is done there is done by lines that its shell runs; the host writes the lines."""
+
+    def words(self, line: str, /) -> Sequence[str | Path]:
+        """Return a program of this host and its arguments that have the device's shell run a line.
+
+        The line's standard input, output and error are the program's. Nothing is asked of a person: a way that needs a password fails.
+        """
+
+    def close(self) -> None:
+        """Let go of what the way holds open. Called once, whatever happened before."""
+
+
+class OpenDevice(Protocol):
+    """Opens the ways to the devices of one address scheme, ``edgepack verify --on SCHEME:…``."""
+
+    def __call__(self, address: str, /, *, context: BuildContext) -> Transport:
+        """Return the way to the device at an address, which need not be there. Raises ``UsageError`` for an address that is none,
+        ``MissingToolError`` where a program is missing here.
+        """
+
+
 def no_options() -> OptionTable:
     """For builders that do not say which options they take."""
     return {}
@@ -178,14 +201,14 @@ class Spec:
     """The name that selects it. Of a builder: a target's ``builder``; of a platform: ``platform.os``; of a recipe:
     ``model.recipe``; of a pass: a recipe's ``pass``; of a package: ``package.formats`` and ``--as``;
     of a source: the scheme of its addresses, e.g. ``s3``; of an architecture: ``model_type`` in config.json; of a store: the scheme of its
-    address; of an executor: `edgepack build --executor`."""
+    address; of an executor: `edgepack build --executor`; of a device: the scheme of `edgepack verify --on`."""
     summary: str
     make: Callable[..., Any]
     """Of a builder: ``(Target, BuildContext) -> TargetBuilder``, which checks ``target.options``; of a platform:
     ``() -> RuntimePlatform``, for the commands that make runtimes by themselves; of a pass: ``() -> Transform``; of a recipe:
     ``() -> [{"pass": NAME, PARAMETER: VALUE, …}, …]``; of a package: ``(Target) -> Packager``; of a source:
     ``() -> Source``; of an architecture: ``() -> Architecture``; of checks: ``() -> Check``; of a report: ``() -> ReportRows``; of prices:
-    ``()``, a TOML file; of a store: ``() -> OpenStore``; of an executor: ``() -> StartExecutor``. Heavy imports happen in here."""
+    ``()``, a TOML file; of a store: ``() -> OpenStore``; of an executor: ``() -> StartExecutor``; of a device: ``() -> OpenDevice``. Heavy imports happen in here."""
     options: Callable[[], OptionTable] = no_options
     """Keys that a target's ``[options]`` may have, as ``read_options`` takes them. `edgepack bundle` also accepts them as flags
     (``--some-folder FOLDER`` for ``--set some_folder=FOLDER``)."""

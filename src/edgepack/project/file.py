@@ -64,12 +64,15 @@ class Project:
     bundles: tuple[Wanted, ...]
     store: str | None = None
     """Address of the store that is shared with other machines."""
+    devices: Mapping[str, str] = field(default_factory=dict)
+    """Name → address of each device that ``edgepack build --on`` proves bundles on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _File:
     bundle: tuple[Wanted, ...] = ()
     store: str | None = None
+    devices: Mapping[str, str] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
     """Read where plugins are loaded (``plugins.chosen``)."""
 
@@ -106,7 +109,7 @@ def _read(file: Path, tables: tuple[str, ...]) -> Project:
     store = read.store and (
         read.store if "://" in read.store else str(folder / Path(read.store).expanduser())
     )
-    return Project(file=file, bundles=bundles, store=store)
+    return Project(file=file, bundles=bundles, store=store, devices=read.devices)
 
 
 def _anchored(wanted: Wanted, folder: Path, file: Path) -> Wanted:

@@ -11,6 +11,7 @@ from edgepack.errors import BundleError
 from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.recorded.beside import record_beside
+from edgepack.recorded.devices import record_of, with_devices
 from edgepack.recorded.whose_word import word_of_bundle
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Made, Memory, PackageSize, Report, Verification
@@ -70,7 +71,9 @@ def report_again(
         said_by=said_by,
     )
     report = replace(report, proofs=recorded.proofs, made=recorded.made, memory=recorded.memory)
-    return with_sections(bundle, report, context=context)
+    report = with_sections(bundle, report, context=context)
+    devices = record_of(bundle, key=key, store=context.store)
+    return report if devices is None else with_devices(report, devices)
 
 
 def _read(bundle: Bundle, content: Mapping[str, Any]) -> tuple[Recorded, tuple[PackageSize, ...]]:

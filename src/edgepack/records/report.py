@@ -71,7 +71,8 @@ class Scores:
     largest: float
     """Largest difference of a score."""
     error: float | None = None
-    """Root mean square of the differences, as a share of how far the reference's scores spread; ``None``: not measured."""
+    """Root mean square of the differences, as a share of how far the reference's scores spread; the larger of that of all texts and
+    that of those which are longer than the model takes. ``None``: not measured."""
     drawn_error: float | None = None
     """The same of texts that were drawn for one verification; ``None``: none were."""
     same_pairs: int = 0
@@ -103,7 +104,8 @@ class OutputFigures:
     largest: float
     """Largest difference of a weight, or of a number of a vector."""
     error: float | None = None
-    """Length of all differences, as a share of the length of all the reference's numbers; ``None``: not measured."""
+    """Length of all differences, as a share of the length of all the reference's numbers; the larger of that of all texts and that
+    of those which are longer than the model takes. ``None``: not measured."""
     drawn_error: float | None = None
     """The same of texts that were drawn for one verification; ``None``: none were."""
 
@@ -145,6 +147,8 @@ class Verification:
     """Lowest cosine of a text after each of the model's prompts; ``None``: it has none, or the program puts none."""
     drawn: Drawn | None = None
     """Of texts that nobody knew before: for bundles that were made elsewhere."""
+    on: str = ""
+    """The device that it was run on, by a record of it; empty: the machine that verified."""
     levels: tuple[str, ...] = ()
     """CPU levels that a bundle from elsewhere ran at, beside this processor's own."""
     said: tuple[str, ...] = ()

@@ -93,6 +93,9 @@ def render_verification(found: Verification, said_by: Word = HERE) -> Group:
 
 def status_line(found: Verification, said_by: Word = HERE) -> str:
     """``verified ✓``, and whose word that is where it was not seen here; or why not."""
+    if found.status == "passed" and found.on:
+        # Only by a record of devices that counts, whoever the report is by.
+        return f"verified on {found.on} ✓"
     if found.status == "passed" and said_by.counts:
         return "verified ✓" if said_by == HERE else f"verified ✓ ({said_by})"
     return f"{found.status}: {found.reason}" if said_by.counts else f"not verified: {found.reason}"

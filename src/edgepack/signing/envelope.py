@@ -52,6 +52,16 @@ def sealed_payload(payload: bytes, key: PrivateKey) -> bytes:
 
 def open_statement(path: Path, key: PublicKey) -> dict[str, Any]:
     """The statement in a signature's file. Raises ``SignatureError`` where it is not there, or not signed with this key."""
+    return _parse(_open_payload(path, key), path)
+
+
+def require_sealed_statement(file: Path, path: Path, key: PublicKey) -> None:
+    """Raise ``SignatureError`` where ``path`` does not hold the very statement of ``file``, signed with this key."""
+    if _open_payload(path, key) != file.read_bytes():
+        raise _wrong(path, key, what=f", or {file.name} was changed")
+
+
+def _open_payload(path: Path, key: PublicKey) -> bytes:
     document = _read(path)
     envelope = _member(document, "dsseEnvelope", dict, path)
     _require_key(document, key, path)
@@ -63,7 +73,7 @@ def open_statement(path: Path, key: PublicKey) -> dict[str, Any]:
         raise SignatureError(f"{path} has {len(signatures)} signatures instead of one")
     if not key.verifies(_bytes(signatures[0], "sig", path), pae(payload)):
         raise _wrong(path, key)
-    return _parse(payload, path)
+    return payload
 
 
 def sealed_digest(file: Path, key: PrivateKey) -> bytes:

@@ -16,6 +16,7 @@ from edgepack.signing.envelope import (
     is_statement,
     open_statement,
     require_sealed,
+    require_sealed_statement,
     sealed_digest,
     sealed_payload,
     sealed_statement,
@@ -147,7 +148,10 @@ def require_signed_file(file: Path, key: PublicKey) -> bool:
     path = signature_of(file)
     if not os.path.lexists(path):
         return False
-    require_sealed(file, path, key)
+    if is_statement(file):
+        require_sealed_statement(file, path, key)
+    else:
+        require_sealed(file, path, key)
     return True
 
 

@@ -16,6 +16,8 @@ FOLDER = "made-here"
 """A file for each bundle, named by its digest; in it a line for each report of it that was written here: the report's SHA-256."""
 FROM_STORE = "from-store"
 """An empty file for each report that came from a store whose secret is known here, named by the report's SHA-256."""
+DEVICE_RECORDS = "device-records"
+"""An empty file for each record of devices that was written here, named by the record's SHA-256."""
 
 
 def remember(digest: str, *, report: str = "", store: Store) -> None:
@@ -48,6 +50,18 @@ def remember_from_store(report: str, *, store: Store) -> None:
 def is_from_store(report: str, *, store: Store) -> bool:
     """Whether a report of this SHA-256 did."""
     file = store.root / FROM_STORE / report
+    return file.is_file() and is_ours(file, below=store.root)
+
+
+def remember_device_record(sha256: str, *, store: Store) -> None:
+    """Keep the SHA-256 of a record of devices that was written here."""
+    with suppress(OSError):
+        _kept(store, DEVICE_RECORDS, sha256)
+
+
+def is_own_device_record(sha256: str, *, store: Store) -> bool:
+    """Whether a record of this SHA-256 was."""
+    file = store.root / DEVICE_RECORDS / sha256
     return file.is_file() and is_ours(file, below=store.root)
 
 

@@ -29,6 +29,8 @@ from edgepack.verifier.confined.sandbox import View
 from edgepack.words import foreign
 
 T = TypeVar("T")
+Elsewhere = Callable[[Bundle, Sequence[str | Path], str, RunLimits], Ended]
+"""Runs a command of a bundle, with so much input and within such limits, somewhere else than on this host."""
 
 OWN_KINDS = ("native", "pyinstaller")
 """Of edgepack's own programs, as manifests name them."""
@@ -56,6 +58,8 @@ class BundleRunner:
     """What the program is run by, e.g. an emulator of one kind of processor; ``None``: what this host needs for it."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """What the program sees beside the environment that all runs have."""
+    elsewhere: Elsewhere | None = None
+    """What runs it in place of this host: a device."""
 
     def embed(self, bundle: Bundle, texts: Sequence[str]) -> list[list[float]]:
         """Vectors of the texts, float32 values [len(texts), dimension], as the bundle's command makes them.
@@ -201,8 +205,11 @@ class BundleRunner:
 
     def _ended(
         self, bundle: Bundle, command: Sequence[str | Path], input: str, limits: RunLimits | None = None
-    ) -> tuple[Ended, RunLimits, View]:
+    ) -> tuple[Ended, RunLimits, View | None]:
         """How a command ended, and what it was held to."""
+        if self.elsewhere is not None:
+            limits = limits or limits_for(bundle, input.count("\n"))
+            return self.elsewhere(bundle, command, input, limits), limits, None
         prefix = _emulation(bundle, Path(command[0]), self.context) if self.prefix is None else self.prefix
         limits = limits or limits_for(bundle, input.count("\n"))
         words = [*prefix, *command]

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgepack.bundles.assemble import assemble
 from edgepack.bundles.place import placed_folder
-from edgepack.files.store import digest_tree
-from edgepack.plugins.context import HostContext
+from edgepack.console import Story
+from edgepack.files.store import Store, digest_tree
+from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource, Pooling, PreparedModel
 from edgepack.records.operators import Operator, Operators
@@ -158,6 +160,10 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> RunnerArtifact:
 
 @pytest.fixture
 def target() -> Target:
+    return small_target()
+
+
+def small_target() -> Target:
     """A device like this machine."""
     return Target(
         name="tiny-target",
@@ -197,10 +203,31 @@ def assembled(
     return make
 
 
+@pytest.fixture(scope="session")
+def sound(
+    model: PreparedModel,
+    runtime: RuntimeArtifact,
+    runner: RunnerArtifact,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Bundle:
+    """A bundle of the small parts, not to be changed."""
+    folder = tmp_path_factory.mktemp("sound")
+    with (
+        host_context(story=Story(quiet=True), offline=True, store=Store(root=folder / "store")) as context,
+        placed_folder(folder / "tiny", force=False) as place,
+    ):
+        made = assemble(
+            target=small_target(), model=model, runtime=runtime, runner=runner, folder=place, context=context
+        )
+    return replace(made, directory=folder / "tiny")
+
+
 @pytest.fixture
-def bundle(assembled: Callable[..., Bundle], tmp_path: Path) -> Bundle:
+def bundle(sound: Bundle, tmp_path: Path) -> Bundle:
     """A bundle that may be damaged."""
-    return assembled(tmp_path / "dist" / "tiny")
+    folder = tmp_path / "dist" / "tiny"
+    shutil.copytree(sound.directory, folder, symlinks=True)
+    return replace(sound, directory=folder, manifest=deepcopy(sound.manifest))
 
 
 @pytest.fixture

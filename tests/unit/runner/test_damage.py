@@ -1,5 +1,6 @@
 """A bundle that arrived broken: each missing or damaged file is named, with an exit code of its own."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -202,6 +203,22 @@ def flip(file: Path) -> None:
 
 def files_of(folder: Path) -> int:
     return len(json.loads((folder / "manifest.json").read_text())["files"])
+
+
+@pytest.mark.parametrize("to", ["/etc/passwd", "..", "../other", "nowhere", "link", "."])
+def test_a_listed_link_that_leads_out_of_the_bundle_is_damage(copy: Path, to: str) -> None:
+    """Its name alone is in the manifest: what it leads to nobody would have looked at."""
+    (copy.parent / "other").mkdir(exist_ok=True)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    for said, code in (("golden.json", 0), (to, 4)):
+        (copy / "link").unlink(missing_ok=True)
+        (copy / "link").symlink_to(said)
+        digest = hashlib.sha256(said.encode()).hexdigest()
+        entry = {"path": "link", "size": len(said), "sha256": digest, "mode": "link", "part": "model"}
+        (copy / "manifest.json").write_text(json.dumps({**manifest, "files": [*manifest["files"], entry]}))
+        done = run_program(copy, "--check")
+        assert done.returncode == code, (done.stdout, done.stderr)
+    assert complaint(done)[0] == "error: link is damaged: it is not the link that was packed"
 
 
 @pytest.mark.sample(1)

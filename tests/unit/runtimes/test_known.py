@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.bundles.conftest import assembled, bundle, model, runner, runtime, source, target
+from tests.unit.bundles.conftest import assembled, bundle, model, runner, runtime, sound, source, target
 
 from edgepack.bundles.archive import pack
 from edgepack.errors import BundleError, UsageError
@@ -12,7 +12,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.runtimes import known
 
-__all__ = ["assembled", "bundle", "model", "runner", "runtime", "source", "target"]
+__all__ = ["assembled", "bundle", "model", "runner", "runtime", "sound", "source", "target"]
 
 pytestmark = pytest.mark.tools("gcc", may=("env", "setpriv", "strip"))
 

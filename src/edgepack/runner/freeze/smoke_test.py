@@ -19,6 +19,9 @@ from edgepack.runner.freeze.sample_bundle import (
 )
 from edgepack.runner.frozen.base.signature import LIBRARY as SIGNATURE_LIBRARY
 from edgepack.runner.frozen.base.signature import SIGNATURE
+from edgepack.verifier.confined.limits import RunLimits
+from edgepack.verifier.confined.program import confine
+from edgepack.verifier.confined.sandbox import View
 
 TEXTS = ("a cat sat on the mat", "the kitten", "")
 
@@ -47,7 +50,19 @@ def smoke_test(
         shutil.copyfile(signature_library, bundle / SIGNATURE_LIBRARY)
 
     def run(*arguments: str, input: str = "") -> str:
-        return context.run(["env", "-i", bundle / "embed", *arguments], input=input)
+        ended = confine(
+            [bundle / "embed", *arguments],
+            bundle,
+            sandbox=None,
+            view=View(),
+            work=work,
+            input=input,
+            progress=context.progress,
+        )
+        if ended.code or ended.passed or ended.refused:
+            why = ended.refused or (RunLimits().in_words(ended.passed) if ended.passed else ended.messages)
+            raise ToolError(f"embed {' '.join(arguments)}: {why.strip()}")
+        return ended.output
 
     try:
         vectors = check_vectors(run, work)

@@ -235,14 +235,14 @@ def _lay(file: Path, place: Path) -> None:
 
 
 def license_of_p256(file: Path) -> Path:
-    """What ``signature/p256.cc`` is under."""
+    """What ``third_party/p256`` is under."""
     head = "p256-m, of Mbed TLS, Copyright The Mbed TLS Contributors. https://github.com/Mbed-TLS/mbedtls\n\n"
     file.write_text(head + (license_text("Apache-2.0") or ""), encoding="utf-8")
     return file
 
 
 def license_of_llhttp(file: Path) -> Path:
-    """What the folder ``llhttp`` is under."""
+    """What ``third_party/llhttp`` is under."""
     head = "llhttp, Copyright © 2018 Fedor Indutny. https://github.com/nodejs/llhttp\n\n"
     file.write_text(head + (license_text("MIT") or ""), encoding="utf-8")
     return file

@@ -7,16 +7,15 @@ computes vectors (``encoder.h``) and ONNX Runtime behind it; ``program`` is the 
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
 from edgepack.foundry.link.program import LANGUAGES
-from edgepack.runner.frozen.program.options import parser
-from edgepack.runner.frozen.search.options import parser as search_parser
-from edgepack.runner.frozen.serve.options import parser as serve_parser
+from edgepack.runner.native.options import option_headers
 
 EXPORTS = (
     *("embed_close", "embed_dimension", "embed_free_rows", "embed_label", "embed_open"),
@@ -29,7 +28,6 @@ SIGNATURE_EXPORTS = ("signature_check",)
 """What signature_library.cc offers."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")
 """What is taken of others' folders with headers."""
-NO_SERVER = 'This program was built without a server: it has no "embed serve".\n'
 COMMON = ("base/", "tokenizer/", "embedder/", "features/")
 """Folders that are in everything that embeds, but for what belongs to a feature."""
 PAIRS = ("tokenizer/pair.cc", "embedder/pairs.cc")
@@ -49,8 +47,8 @@ class Feature:
 
 FEATURES = {
     "search": Feature(program=("search/",)),
-    "serve": Feature(program=("serve/", "llhttp/")),
-    "signatures": Feature(both=("signature/",)),
+    "serve": Feature(program=("serve/", "third_party/llhttp/")),
+    "signatures": Feature(both=("signature/", "third_party/p256/")),
     "scores": Feature(both=("scoring/head.", *PAIRS), program=("scoring/scoring.",)),
     "outputs": Feature(
         both=("outputs/given.",), program=("outputs/give.", "outputs/npz."), library=("libembed/outputs.",)
@@ -73,14 +71,20 @@ class Encoder:
 
 def source_files(*beginnings: str) -> dict[str, str]:
     """Place below ``csrc`` → text of the sources and headers whose places begin so, sorted."""
-    csrc = files("edgepack.runner.native") / "csrc"
-    found = {
-        f"{folder.name}/{file.name}": file
-        for folder in csrc.iterdir()
-        for file in folder.iterdir()
-        if file.name.endswith((".h", *LANGUAGES)) and f"{folder.name}/{file.name}".startswith(beginnings)
+    found = dict(_below(files("edgepack.runner.native") / "csrc"))
+    return {
+        place: file.read_text(encoding="utf-8")
+        for place, file in sorted(found.items())
+        if place.endswith((".h", *LANGUAGES)) and place.startswith(beginnings)
     }
-    return {place: file.read_text(encoding="utf-8") for place, file in sorted(found.items())}
+
+
+def _below(folder: Traversable, above: str = "") -> Iterator[tuple[str, Traversable]]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _below(each, f"{above}{each.name}/")
+        else:
+            yield f"{above}{each.name}", each
 
 
 def ort_encoder(runtime: Literal["linked", "loaded"]) -> Encoder:
@@ -106,13 +110,7 @@ def program_sources(
     """The program ``embed``: place → text. ``key``: a public key in PEM, which every bundle has to be signed with."""
     features = {*features, "search", *(("signatures",) if key else ())}
     found = _sources(encoder, "program/", features, "program", key)
-    texts = {
-        "HELP": native_help("serve" in features),
-        "SEARCH_HELP": search_parser("embed search").format_help(),
-    }
-    if "serve" in features:
-        found["serve/help.h"] = constants({"SERVE_HELP": serve_parser("embed serve").format_help()})
-    return {**found, "program/help.h": constants(texts)}
+    return {**found, **option_headers({"embed", *features})}
 
 
 def library_sources(encoder: Encoder, features: Iterable[str] = (), *, key: str = "") -> dict[str, str]:
@@ -158,28 +156,6 @@ def tokens_library_sources() -> dict[str, str]:
 
 def signature_library_sources() -> dict[str, str]:
     """libsignature, the check of signatures as a library for the program in Python."""
-    found = source_files("base/", "signature/", "libsignature/")
+    found = source_files("base/", "signature/", "third_party/p256/", "libsignature/")
     del found["signature/signature.cc"]
     return found
-
-
-def constants(texts: Mapping[str, str]) -> str:
-    """A header with these texts by their names."""
-    lines = "".join(
-        f"inline constexpr const char *{name} =\n{literal(text)};\n" for name, text in texts.items()
-    )
-    return f"// Generated.\nnamespace embed {{\n{lines}}}\n"
-
-
-def literal(text: str) -> str:
-    """A string of C++; a compiler need not take one of more than 64 kB, and takes adjacent ones as one."""
-    return "\n".join(json.dumps(line, ensure_ascii=True) for line in text.splitlines(keepends=True))
-
-
-def native_help(served: bool) -> str:
-    """The frozen program's help; without its server, where the native program has none."""
-    text = parser("embed").format_help()
-    if served:
-        return text
-    shown = (line for line in text.splitlines(keepends=True) if "server" not in line)
-    return "".join(NO_SERVER if '"embed serve" answers' in line else line for line in shown)

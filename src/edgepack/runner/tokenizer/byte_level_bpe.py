@@ -1,6 +1,7 @@
 """Byte-level BPE (RoBERTa and its like), compiled."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from tokenizers import pre_tokenizers
@@ -97,8 +98,9 @@ def merge_table(model: Mapping[str, Any]) -> bytes:
     return u32([rows, len(ordered)]) + u24([*first, *right, *ranks, *joined])
 
 
-def character_kinds() -> bytearray:
-    """For each code point what GPT-2's pattern takes it for, found by asking the library."""
+@cache
+def character_kinds() -> bytes:
+    """For each code point what GPT-2's pattern takes it for, found by asking the library: once in a process."""
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     kinds = bytearray(LIMIT)
     points = code_points()
@@ -113,7 +115,7 @@ def character_kinds() -> bytearray:
         for index, point in enumerate(chunk):
             joins = [9 * index + 3 * kind + 1 not in begins for kind in range(3)]
             kinds[point] = LETTER if joins[0] else NUMBER if joins[1] else OTHER if joins[2] else SPACE
-    return kinds
+    return bytes(kinds)
 
 
 def _kind_of_all(points: Sequence[int], split: Callable[[str], list[Any]]) -> int | None:

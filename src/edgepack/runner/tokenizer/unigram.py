@@ -4,6 +4,7 @@ import base64
 import struct
 from array import array
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from edgepack.runner.tokenizer.code_point_tables import FIRST_FORM, form_texts, two_stage
@@ -61,6 +62,7 @@ def _splits(steps: list[Mapping[str, Any]]) -> tuple[int, str]:
     return flags, mark
 
 
+@lru_cache(maxsize=4)
 def precompiled_sections(charsmap: str) -> dict[str, bytes]:
     """SentencePiece's map of characters: forms by code point, and the clusters that it knows as wholes."""
     entries = dict(_entries(base64.b64decode(charsmap)))
@@ -89,19 +91,26 @@ def _entries(blob: bytes) -> Iterator[tuple[bytes, str]]:
     (size,) = struct.unpack_from("<I", blob)
     units = np.frombuffer(blob, dtype="<u4", count=size // 4, offset=4).astype(np.int64)
     texts = blob[4 + size :]
-    labels = np.arange(1, 256)
-    offsets = (units >> 10) << ((units & (1 << 9)) >> 6)
-    kept = units & ((1 << 31) | 0xFF)
-    stack = [(int(offsets[0]), b"")]
+    offsets = ((units >> 10) << ((units & (1 << 9)) >> 6)).tolist()
+    children = _children(units)
+    ends = (units >> 8 & 1).tolist()
+    stack = [(offsets[0], b"")]
     while stack:
         base, key = stack.pop()
-        places = base ^ labels
-        known = places < len(units)
-        for label in labels[known][kept[places[known]] == labels[known]].tolist():
-            place = base ^ label
-            below = place ^ int(offsets[place])
+        for label, place in children.get(base, ()):
+            below = place ^ offsets[place]
             longer = key + bytes([label])
-            if units[place] >> 8 & 1:
+            if ends[place]:
                 start = int(units[below]) & ((1 << 31) - 1)
                 yield longer, texts[start : texts.index(b"\0", start)].decode()
             stack.append((below, longer))
+
+
+def _children(units: Any) -> dict[int, list[tuple[int, int]]]:
+    """From int64 [units]: base → label and place of what lies below it, by label: a unit lies at its parent's base, changed by its own label."""
+    kept = units & ((1 << 31) | 0xFF)
+    (places,) = ((kept > 0) & (kept < 256)).nonzero()
+    found: dict[int, list[tuple[int, int]]] = {}
+    for label, place in sorted(zip(kept[places].tolist(), places.tolist(), strict=True)):
+        found.setdefault(place ^ label, []).append((label, place))
+    return found

@@ -194,7 +194,7 @@ def test_when_none_works_the_last_failure_is_told(
 
 
 @pytest.mark.parametrize(
-    "script", ["exit 0", "exit 1", "echo '[]'", """echo '[{"text": "a", "embedding": [1, 2]}]'"""]
+    "script", ["exit 0", "exit 1", "exec yes", "echo '[]'", """echo '[{"text": "a", "embedding": [1, 2]}]'"""]
 )
 def test_a_program_that_does_not_work_is_noticed(context: HostContext, tmp_path: Path, script: str) -> None:
     program = tmp_path / "program"

@@ -45,7 +45,14 @@ def parse(arguments: Sequence[str], program: str) -> Namespace:
 
 
 def parser(program: str) -> ArgumentParser:
-    made = Parser(program, description=DESCRIPTION, epilog=EPILOG, formatter_class=Help, allow_abbrev=False)
+    made = Parser(
+        program,
+        usage=f"{program.replace('%', '%%')} [OPTIONS]",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=Help,
+        allow_abbrev=False,
+    )
     where = made.add_argument_group("listening")
     where.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="default: 127.0.0.1")
     add_number(where, "--port", "default: 8080; 0: any free port", 8080, kind=port)

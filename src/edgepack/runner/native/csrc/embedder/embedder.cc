@@ -28,35 +28,35 @@ int available_cpus() {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
-Error Embedder::open(const Bundle &bundle, const Wishes &wishes) {
+Error Embedder::open(const Bundle &bundle, const EmbedOptions &options) {
     if (Error error = require_processor(bundle)) return error;
-    threads_ = wishes.threads ? wishes.threads : std::min(MAX_THREADS, available_cpus());
+    threads_ = options.threads ? options.threads : std::min(MAX_THREADS, available_cpus());
     // With vectors of tokens, it names how a text is read.
-    if (!wishes.prefix.empty() && !bundle.manifest.at("model", "outputs", "multi_vector")) {
-        const Json *prompt = bundle.prompt(wishes.prefix);
+    if (!options.prefix.empty() && !bundle.manifest.at("model", "outputs", "multi_vector")) {
+        const Json *prompt = bundle.prompt(options.prefix);
         if (!prompt)
-            return fail(USAGE, "--prefix " + wishes.prefix + ": " + model_name(bundle) + " has no " + wishes.prefix + " prefix",
+            return fail(USAGE, "--prefix " + options.prefix + ": " + model_name(bundle) + " has no " + options.prefix + " prefix",
                         "without a prefix, texts go to the model unchanged");
         prefix_ = prompt->text;
     }
     whole_ = dimension_ = bundle.dimension;
-    if (wishes.dimension) {
-        if (Error error = shortening_.open(bundle, wishes.dimension)) return error;
-        dimension_ = wishes.dimension;
+    if (options.dimension) {
+        if (Error error = cut_to_.open(bundle, options.dimension)) return error;
+        dimension_ = options.dimension;
     }
     // Where a text's vector depends on its neighbours in the batch, a text goes alone.
-    batch_size_ = wishes.batch_size ? wishes.batch_size : bundle.batch_dependent ? 1 : BATCH_SIZE;
-    if (wishes.max_length > bundle.max_length)
-        return fail(USAGE, "--max-length " + std::to_string(wishes.max_length) + ": the model takes " +
+    batch_size_ = options.batch_size ? options.batch_size : bundle.batch_dependent ? 1 : BATCH_SIZE;
+    if (options.max_length > bundle.max_length)
+        return fail(USAGE, "--max-length " + std::to_string(options.max_length) + ": the model takes " +
                                std::to_string(bundle.max_length) + " tokens at most");
     if (Error error = tokenizer_.open(bundle.tokenizer)) return error;
-    if (Error error = open_length(bundle, wishes.max_length)) return error;
+    if (Error error = open_length(bundle, options.max_length)) return error;
     // No more tokens than the longest text has: then no batch takes more memory than that text alone, for what attention takes
     // (rows x length x length) is no more either.
-    batch_tokens_ = wishes.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
+    batch_tokens_ = options.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
     // Batches side by side, each on a thread of its own, are nearly twice as fast as threads that share each operator.
-    workers_ = wishes.alone ? 1 : threads_;
-    return open_encoder(bundle.library, bundle.model, wishes.alone ? threads_ : 1, encoder_);
+    workers_ = options.alone ? 1 : threads_;
+    return open_encoder(bundle.library, bundle.model, options.alone ? threads_ : 1, encoder_);
 }
 
 Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
@@ -68,7 +68,7 @@ Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
                            " special tokens");
 }
 
-Error Shortening::open(const Bundle &bundle, size_t wanted) {
+Error MatryoshkaCut::open(const Bundle &bundle, size_t wanted) {
     const Json *trained = bundle.manifest.at("model", "matryoshka");
     std::string asked = std::to_string(wanted) + " dimensions: ";
     if (!trained || !trained->is(Json::OBJECT))
@@ -188,13 +188,13 @@ Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, 
         if (!std::isfinite(std::accumulate(vector, vector + whole_, 0.0)))
             return fail(RUNTIME, "the model gave a vector with numbers that are not finite", TRY_SELF_TEST);
         float *target = vectors + chosen[row] * dimension_;
-        if (shortening_.dimension) shortening_.place(vector, whole_, target);
+        if (cut_to_.dimension) cut_to_.place(vector, whole_, target);
         else std::copy(vector, vector + whole_, target);
     }
     return {};
 }
 
-void Shortening::place(const float *vector, size_t whole, float *target) const {
+void MatryoshkaCut::place(const float *vector, size_t whole, float *target) const {
     double mean = centered ? std::accumulate(vector, vector + whole, 0.0) / double(whole) : 0, square = 0;
     for (size_t index = 0; index < dimension; index++) square += (vector[index] - mean) * (vector[index] - mean);
     double length = std::sqrt(square);

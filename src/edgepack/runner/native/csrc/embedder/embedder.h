@@ -12,8 +12,8 @@
 
 namespace embed {
 
-// What may be asked for; 0 and empty are the bundle's own ways.
-struct Wishes {
+// 0 and empty are the bundle's own ways.
+struct EmbedOptions {
     size_t batch_size = 0, max_length = 0, dimension = 0;
     int threads = 0;
     // Texts come one by one: the threads share each of them, and not the batches.
@@ -22,7 +22,7 @@ struct Wishes {
 };
 
 // Fewer numbers a vector, where the model was trained so that its first ones say the most (Matryoshka representation).
-struct Shortening {
+struct MatryoshkaCut {
     size_t dimension = 0;  // 0: whole vectors
     bool centered = false;
 
@@ -38,8 +38,8 @@ struct TextOutputs;
 
 class Embedder {
 public:
-    // A code of 2 for a wish that this model cannot fulfil, 4 and 5 for what is damaged.
-    Error open(const Bundle &bundle, const Wishes &wishes);
+    // A code of 2 for what this model cannot do, 4 and 5 for what is damaged.
+    Error open(const Bundle &bundle, const EmbedOptions &options);
     // Appends a vector, float32 [dimension()], for each text, in their order. Texts are valid UTF-8.
     Error embed(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const;
     // On so many threads; 0: on all of them.
@@ -70,7 +70,7 @@ private:
 
     Tokenizer tokenizer_;
     std::unique_ptr<Encoder> encoder_;
-    Shortening shortening_;
+    MatryoshkaCut cut_to_;
     std::string prefix_;
     size_t dimension_ = 0, whole_ = 0, batch_size_ = 0, batch_tokens_ = 0, max_length_ = 0;
     int threads_ = 0, workers_ = 1;

@@ -140,7 +140,7 @@ Error self_test(const Options &options, const Bundle &bundle, Json &result) {
     Golden golden;
     if (Error error = read_golden(bundle, golden)) return error;
     Embedder embedder;
-    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    if (Error error = embedder.open(bundle, options.embedding())) return error;
     double lowest = 2;
     char said[64];
     for (size_t index = 0; index < golden.texts.size(); index++) {

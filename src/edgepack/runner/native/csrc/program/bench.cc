@@ -71,7 +71,7 @@ void add_memory(Json &measured) {
 Error bench(const Options &options, const Bundle &bundle, Json &measured) {
     double start = now();
     Embedder embedder;
-    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    if (Error error = embedder.open(bundle, options.embedding())) return error;
     double loaded = now();
     std::vector<float> vector;
     if (Error error = embedder.embed({"a"}, vector)) return error;

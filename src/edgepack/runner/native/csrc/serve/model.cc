@@ -97,10 +97,10 @@ void append_weights(const std::vector<std::pair<uint32_t, float>> &weights, std:
 Error ServedModel::open(const Bundle &bundle, const ServeOptions &options) {
     bundle_ = &bundle;
     options_ = &options;
-    Wishes wishes;
-    wishes.batch_size = options.batch_size;
-    wishes.max_length = options.max_length;
-    wishes.threads = int(options.threads);
+    EmbedOptions embedding;
+    embedding.batch_size = options.batch_size;
+    embedding.max_length = options.max_length;
+    embedding.threads = int(options.threads);
     name_ = bundle.text("model", "name");
     task_ = bundle.text("model", "task");
     const Json *normalize = bundle.manifest.at("model", "normalize"), *outputs = bundle.manifest.at("model", "outputs");
@@ -118,7 +118,7 @@ Error ServedModel::open(const Bundle &bundle, const ServeOptions &options) {
         if (!open_scorer) return fail(BUNDLE, name_ + " makes scores, which this program does not know", COPY_AGAIN);
         if (Error error = open_scorer(bundle, scorer_)) return error;
     }
-    if (Error error = embedder_.open(bundle, wishes)) return error;
+    if (Error error = embedder_.open(bundle, embedding)) return error;
     Encoding nothing;
     embedder_.encode("", nothing);
     special_ = nothing.ids;
@@ -144,7 +144,7 @@ Refusal ServedModel::read(Task &task) const {
     std::string().swap(task.body);
     if (Refusal no = require_task(question)) return no;
     if (question.dimensions && question.dimensions != bundle_->dimension)
-        if (Error error = task.shortening.open(*bundle_, question.dimensions))
+        if (Error error = task.cut.open(*bundle_, question.dimensions))
             return refuse(400, error.message + (error.hint.empty() ? "" : "; " + error.hint), "dimensions");
     if (Refusal no = make_rows(task)) return no;
     size_t most = embedder_.max_length();
@@ -220,9 +220,9 @@ void ServedModel::keep(Task &task, size_t row, const float *vector) const {
 // As short, and as long, as the question asks for.
 void ServedModel::shape(const Task &task, const float *vector, std::vector<float> &shaped) const {
     shaped.assign(vector, vector + dimension());
-    if (task.shortening.dimension) {
-        shaped.resize(task.shortening.dimension);
-        task.shortening.place(vector, dimension(), shaped.data());
+    if (task.cut.dimension) {
+        shaped.resize(task.cut.dimension);
+        task.cut.place(vector, dimension(), shaped.data());
     } else if (task.question.normalize && !normalized_) {
         make_unit(shaped);
     }

@@ -14,7 +14,6 @@
 #include "features/feature.h"
 #include "program/reading.h"
 #include "serve/connection.h"
-#include "serve/help.h"
 #include "serve/listen.h"
 
 namespace embed {
@@ -168,7 +167,7 @@ Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, int 
         ring(0);
     };
     Server server(options, service, batcher, listener);
-    if (!options.check) return server.run(), Error{};
+    if (!options.check_server) return server.run(), Error{};
     {
         Aside asking(ask);
         server.run();
@@ -176,13 +175,11 @@ Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, int 
     return wrong;
 }
 
-// Serves until told to stop. `help` gets the text to print instead, where that is asked for.
-Error serve(int count, char **words, const OpenBundle &open, std::string &help) {
-    ServeOptions &options = *new ServeOptions;
-    if (Error error = parse_serve_options(count, words, options)) return error;
-    if (options.help) return help = SERVE_HELP, Error{};
-    Bundle &bundle = *new Bundle;
-    if (Error error = open(options.has_public_key ? &options.public_key : nullptr, bundle)) return error;
+// Serves until told to stop.
+Error serve(const Options &given, const Bundle &bundle, bool &done) {
+    done = true;
+    ServeOptions &options = *new ServeOptions{given, {}};
+    if (Error error = complete_options(options)) return error;
     allow_many_connections();
     int listener = -1;
     if (Error error = open_listener(options, listener)) return error;
@@ -196,7 +193,8 @@ Error serve(int count, char **words, const OpenBundle &open, std::string &help) 
 extern const Feature SERVE_FEATURE = [] {
     Feature feature;
     feature.name = "serve";
-    feature.run_command = serve;
+    feature.commands = SERVE;
+    feature.run = serve;
     return feature;
 }();
 

@@ -23,7 +23,7 @@ struct Task {
     // The client has broken off: nobody waits for this.
     std::atomic<bool> gone{false};
     Question question;
-    Shortening shortening;
+    MatryoshkaCut cut;
     std::vector<Encoding> rows;
     // Their indices, the longest first; `next` is a place in it.
     std::vector<size_t> order;

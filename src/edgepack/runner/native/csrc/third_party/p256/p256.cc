@@ -8,7 +8,7 @@
  * Changed: left out is what makes keys, signs and agrees on secrets, what is for Cortex-M, and what hides secrets, for a
  * signature that is verified is none. The rest is as it was, line by line, below the line of stars.
  */
-#include "signature/p256.h"
+#include "third_party/p256/p256.h"
 
 #define P256_SUCCESS 0
 #define P256_INVALID_PUBKEY -2

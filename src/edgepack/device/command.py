@@ -1,0 +1,35 @@
+"""Devices by a command of this machine that takes another command: ``docker exec -i NAME``, ``kubectl exec -i POD --``, ``chroot ROOT``."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepack import tools
+from edgepack.context import BuildContext
+from edgepack.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command, and the shell behind it."""
+
+    command: tuple[str | Path, ...]
+
+    def words(self, line: str) -> Sequence[str | Path]:
+        return (*self.command, "sh", "-c", line)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def open_command(address: str, *, context: BuildContext) -> Command:
+    """The way of ``exec:COMMAND``, whose words are split as a shell does; raises ``UsageError`` and ``MissingToolError``."""
+    said = address.partition(":")[2]
+    try:
+        words = shlex.split(said)
+    except ValueError as error:
+        raise UsageError(f"{said!r} is no command: {error}", hint="e.g. exec:docker exec -i NAME") from error
+    if not words:
+        raise UsageError("exec: names no command", hint="e.g. exec:docker exec -i NAME")
+    return Command(command=(tools.find(words[0]), *words[1:]))
