@@ -181,6 +181,8 @@ GRAPHS = (
     "three-heads",
     "static-model2vec",
 )
+NOT_READ = ("module",)
+"""Fields that the folder does not decide."""
 DEFAULT = "default of the catalogue"
 
 
@@ -191,7 +193,9 @@ def canonical(value: Any, source: ModelSource) -> Any:
         value = dataclasses.replace(value, sha256="")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {
-            each.name: canonical(getattr(value, each.name), source) for each in dataclasses.fields(value)
+            each.name: canonical(getattr(value, each.name), source)
+            for each in dataclasses.fields(value)
+            if each.name not in NOT_READ
         }
         return {"": type(value).__name__, **fields}
     if isinstance(value, Path):
