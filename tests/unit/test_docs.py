@@ -95,7 +95,7 @@ def test_every_option_of_the_program_is_in_its_page(command: str, update_golden:
 
 def test_completion_is_in_the_page(update_golden: bool) -> None:
     matches_block(
-        "reference/embed.md", "completion", f"\n```bash\n{bash_completion()}```\n", update=update_golden
+        "reference/embed.md", "completion", f"\n```sh\n{bash_completion()}```\n", update=update_golden
     )
 
 
