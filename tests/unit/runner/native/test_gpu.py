@@ -294,12 +294,11 @@ def test_a_session_on_a_gpu(gpu: Path, native_sample: Path, driver: Path, tmp_pa
 
 def test_a_provider_in_a_library_of_its_own(gpu: Path, driver: Path, tmp_path: Path) -> None:
     name = "NvTensorRTRTXExecutionProvider"
-    with_provider(
-        gpu, {**PROVIDER, "name": name, "append": "plugin", "library": "lib/libplugin.so", "batch_size": 8}
-    )
+    library = library_of(gpu)
+    with_provider(gpu, {**PROVIDER, "name": name, "append": "plugin", "library": library, "batch_size": 8})
     assert run(gpu, "a cat", driver=driver, FAKE_ORT_RECORD=str(tmp_path / "record")).returncode == 0
     lines = (tmp_path / "record").read_text().splitlines()
-    assert f"register {name} {gpu}/lib/libplugin.so" in lines
+    assert f"register {name} {gpu}/{library}" in lines
     assert lines[lines.index(f"provider {name}") + 1] == "option device_id=0"
     message, hint = complaint(run(gpu, "a cat", driver=driver, FAKE_ORT_DEVICES="0"))
     assert message == f"error: {name} finds no device here that it can use"
