@@ -65,6 +65,10 @@ class Drift:
     min_cosine: float
     largest_difference: float
     """Of two numbers of vectors of length 1."""
+    length_change: float = 0.0
+    """The most by which a vector's own length changed, as a share of it."""
+    same_bits: bool = False
+    """Whether each number of each vector is the same, as it was given."""
     nearest_kept: float | None = None
     """Share of the texts whose nearest other text in an index by the old bundle is the one in an index by the new bundle, when the
     text is embedded by the new bundle; ``None``: not measured."""
@@ -184,11 +188,14 @@ def _scores(old: Bundle, new: Bundle, texts: Sequence[str], context: BuildContex
 
 def _nearness(before: Vectors, after: Vectors) -> dict[str, Any]:
     one, other = unit(before), unit(after)
+    was, became = (np.linalg.norm(each, axis=1) for each in (before, after))
     return {
         "texts": len(before),
         "mean_cosine": float(np.einsum("td,td->t", one, other).mean()),
         "min_cosine": lowest_cosine(before, after),
         "largest_difference": float(np.abs(one - other).max()),
+        "length_change": float((np.abs(became - was) / np.maximum(was, np.finfo(np.float32).tiny)).max()),
+        "same_bits": before.tobytes() == after.tobytes(),
     }
 
 

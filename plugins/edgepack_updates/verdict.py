@@ -11,6 +11,8 @@ AGREE = 0.9999
 """Lowest cosine of vectors that are the same to 1e-4, as for ``model.embedder``."""
 KEPT = 0.9
 """Share of the ten nearest below which one answer in ten of a mixed index is another one."""
+LENGTH = 0.01
+"""By how much of it a vector's length may change, where its direction stays."""
 SAME_SCORES = 1e-4
 """Largest difference of scores that are the same."""
 TAU, BEST = 0.98, 0.99
@@ -74,9 +76,13 @@ def judge(
         return Verdict(outcome="rebuild", says=f"{begins}: {'; '.join(why)}", why=why)
     if drift.scores is not None:
         return _of_scores(drift.scores, differs)
+    # A cosine does not see it, and an index by inner products does.
+    if not drift.length_change <= LENGTH:
+        says = f"rebuild the index: lengths of vectors change by up to {drift.length_change:.1%}"
+        return Verdict(outcome="rebuild", says=says, why=_causes(differs))
     if drift.by == "golden":
         return _unmeasured(old, new, drift, said_by)
-    if _same_bits(old, new) and drift.largest_difference == 0:
+    if _same_bits(old, new) and drift.same_bits:
         return Verdict(outcome="same", says=SAME_BITS)
     if drift.min_cosine >= AGREE:
         return Verdict(outcome="same", says="the same to 1e-4: an index can stay")

@@ -74,8 +74,11 @@ def golden_vectors(model: PreparedModel, source: ModelSource, *, context: BuildC
 
 
 def digest_of(vectors: Sequence[Sequence[float]]) -> str:
-    """SHA-256 of vectors' bits, as float32, one after the other."""
-    return hashlib.sha256(b"".join(struct.pack(f"<{len(each)}f", *each) for each in vectors)).hexdigest()
+    """SHA-256 of vectors' bits, as float32, one after the other; empty where a number is none that float32 has."""
+    try:
+        return hashlib.sha256(b"".join(struct.pack(f"<{len(each)}f", *each) for each in vectors)).hexdigest()
+    except (struct.error, OverflowError):
+        return ""
 
 
 def with_exact_vectors(bundle: Bundle, embed: Embed) -> Bundle:

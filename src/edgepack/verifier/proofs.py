@@ -168,14 +168,19 @@ def _golden(bundle: Bundle) -> Known:
     path = bundle.directory / str(bundle.manifest["golden"])
     try:
         golden = json.loads(path.read_text(encoding="utf-8"))
+        texts, vectors = golden["texts"], golden["vectors"]
+        if not texts or not all(isinstance(each, str) for each in texts) or len(vectors) != len(texts):
+            raise ValueError("not a vector for each of some texts")
+        if {type(number) for row in vectors for number in row} - {int, float}:
+            raise ValueError("a vector's numbers are none")
         precision = str(bundle.manifest["model"]["precision"])
         return Known(
-            texts=golden["texts"],
-            vectors=golden["vectors"],
+            texts=texts,
+            vectors=vectors,
             tolerance=TOLERANCE.get(precision, QUANTIZED_TOLERANCE),
             digest=bundle.manifest["model"].get("vectors_sha256", ""),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BundleError(
             f"the golden vectors of {bundle.name} cannot be read: {error}", hint="build it again"
         ) from error
@@ -186,7 +191,8 @@ def require_bits(bundle: Bundle, embed: Embed) -> None:
     if "vectors_sha256" not in bundle.manifest["model"]:
         return
     known = _golden(bundle)
-    if digest_of(embed(bundle, known.texts)) != known.digest:
+    made = digest_of(embed(bundle, known.texts))
+    if not made or made != known.digest:
         raise ProofError(
             f"{bundle.name} gives vectors of other bits here than its manifest's digest says", hint=OTHER_BITS
         )

@@ -35,7 +35,7 @@ import hashlib, json, sys
 for line in sys.stdin:
     text = json.loads(line)["text"]
     seed = hashlib.sha512(text.encode()).digest() + hashlib.sha512(b"{{salt}}" + text.encode()).digest()
-    print(json.dumps({{{{"embedding": [seed[i] - 128 + {{noise}} * (seed[-1 - i] - 128) for i in range(8)]}}}}))
+    print(json.dumps({{{{"embedding": [{{scale}} * (seed[i] - 128 + {{noise}} * (seed[-1 - i] - 128)) for i in range(8)]}}}}))
 """
 SCORES = f"""#!{sys.executable} -S
 import hashlib, json, sys
@@ -58,9 +58,13 @@ Make = Callable[..., Bundle]
 def made(tmp_path: Path, context: HostContext) -> Make:
     """``made(NAME, noise=…, here=…, model={…})``: a bundle whose vectors are so far from those without noise."""
 
-    def make(where: str, /, *, noise: float = 0, salt: str = "", here: bool = True, **model: Any) -> Bundle:
+    def make(
+        where: str, /, *, noise: float = 0, scale: float = 1, salt: str = "", here: bool = True, **model: Any
+    ) -> Bundle:
         program = SCORES if "task" in model else PROGRAM
-        folder = write_small_bundle(tmp_path / where, program.format(noise=noise, salt=salt).encode())
+        folder = write_small_bundle(
+            tmp_path / where, program.format(noise=noise, scale=scale, salt=salt).encode()
+        )
         vectors = [[1.0, noise, *[0.0] * 6]] * 2
         (folder / "golden.json").write_text(json.dumps({"texts": TEXTS[:2], "vectors": vectors}))
         manifest = json.loads(list_files(folder).joinpath("manifest.json").read_text())
@@ -133,6 +137,18 @@ def test_the_same_bits_serve_one_index(made: Make, context: HostContext, noise: 
     assert found.verdict.outcome == "same" and said in found.verdict.says
     other = verdict(made("third", **exact), made("fourth", **{**exact, "vectors_sha256": "3"}), context)
     assert "bits" not in other.verdict.says
+
+
+def test_vectors_of_another_length_are_not_the_same(made: Make, context: HostContext) -> None:
+    """A cosine says nothing of it, nor do vectors that were scaled to length 1; an inner product does."""
+    exact = {"embedder": "1", "vectors_sha256": "2"}
+    found = verdict(made("old", **exact), made("new", scale=2, **exact), context)
+    assert (
+        found.verdict.outcome == "rebuild"
+        and "lengths of vectors change by up to 100.0%" in found.verdict.says
+    )
+    near = verdict(made("third", **exact), made("fourth", scale=1.001, **exact), context)
+    assert near.verdict.says == "the same to 1e-4: an index can stay"
 
 
 def test_a_mixed_index_is_measured(made: Make, context: HostContext) -> None:

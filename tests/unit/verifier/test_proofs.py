@@ -255,6 +255,23 @@ def test_where_bits_are_the_same_everywhere_they_are_compared(make: Make, contex
     require_bits(Bundle(directory=bundle.directory, manifest=manifest_of(None)), lambda bundle, texts: off)
 
 
+@pytest.mark.parametrize(
+    "golden",
+    ['{"texts": 7}', '{"texts": [], "vectors": []}', '{"texts": [7], "vectors": [[1]]}', '{"texts": ["a"], "vectors": [["1"]]}', '{"texts": ["a"], "vectors": 1}', "[]", "[" * 99999],
+)  # fmt: skip
+def test_golden_texts_that_are_none_are_said_to_be_damaged(make: Make, golden: str) -> None:
+    bundle = exact(make(content=b"#!"), "0" * 64)
+    (bundle.directory / "golden.json").write_text(golden)
+    with pytest.raises(BundleError, match=r"the golden vectors of .* cannot be read"):
+        require_bits(bundle, lambda bundle, texts: [[1.0, 0.0]])
+
+
+@pytest.mark.parametrize("number", [1e39, 10**40, "1"])
+def test_a_number_that_float32_has_not_is_of_other_bits(make: Make, number: float) -> None:
+    with pytest.raises(ProofError, match="gives vectors of other bits here"):
+        require_bits(exact(make(content=b"#!"), ""), lambda bundle, texts: [[number, 0.0]])
+
+
 def test_the_digest_is_that_of_the_bundles_own_program(make: Make) -> None:
     bundle = make(content=b"#!")
     made = with_exact_vectors(bundle, lambda bundle, texts: [[0.5, 0.25]] * len(texts))
