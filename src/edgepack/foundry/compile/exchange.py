@@ -36,6 +36,8 @@ LEVEL = 12
 _LARGEST_MANIFEST = 1 << 24
 _PLAN = re.compile(r"units/units-[0-9a-f]{16}\.json")
 """What ``keys.planned_file`` calls them."""
+DEEPEST = 32
+"""Folders within folders."""
 _PLACES = ("objects", "build", "sources", "units")
 
 
@@ -111,6 +113,10 @@ def _require_safe(name: str, file: Path) -> None:
     parts = PurePosixPath(name).parts
     if len(parts) < 2 or parts[0] not in _PLACES or ".." in parts or "\\" in name or "\0" in name:
         raise BundleError(f"{file} would write outside its folder: {name!r}")
+    if len(parts) > DEEPEST or any(part.endswith(".o") for part in parts[:-1]):
+        raise BundleError(
+            f"{file} holds {name[:200]!r}, which no kernel archive has", hint="do not trust this file"
+        )
     if (parts[0] == "units" and not _PLAN.fullmatch(name)) or (parts[0] == "sources" and len(parts) > 2):
         raise BundleError(
             f"{file} holds {name!r}, which no kernel archive has", hint="do not trust this file"

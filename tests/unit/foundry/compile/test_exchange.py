@@ -395,6 +395,8 @@ def test_an_import_puts_nothing_in_the_place_of_what_is_sound(
         {"objects__one.o.json": b"[" * 100_000},
         {"objects__one.o.json": b"[]"},
         {"objects__one.o.json": None},
+        {"objects__folder.o__file": b"x"},
+        {"objects__" + "a__" * 1500 + "file": b"x"},
     ],
 )
 def test_an_archive_that_is_another_than_builds_expect_leaves_nothing(

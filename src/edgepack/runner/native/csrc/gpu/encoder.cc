@@ -130,6 +130,7 @@ Error open_gpu(const Bundle &bundle, int threads, bool allow_cpu, std::unique_pt
 extern const Feature GPU_FEATURE = [] {
     Feature feature;
     feature.name = "gpu";
+    feature.commands = EMBED;
     feature.run = warm_up;
     feature.open_encoder = open_gpu;
     feature.end = GpuEncoder::end_session;
