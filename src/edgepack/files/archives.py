@@ -123,11 +123,19 @@ def opened(archive: Path, *, budget: Budget | None = None) -> Iterator[Iterator[
             yield _members_of_tar(file, budget)
 
 
+DEEPEST = 128
+"""Parts of a path: folders are made and removed one within another."""
+
+
 def inside(name: str) -> PurePosixPath:
     """The path that a name in an archive means. Raises ``BadArchive`` where it leads elsewhere."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if not name or "\0" in name or ".." in parts or name.startswith(("/", "\\")) or ":" in name[:2]:
         raise outside(name)
+    if len(parts) > DEEPEST:
+        raise BadArchive(
+            f"it holds {len(parts)} folders within one another", hint="do not trust this archive"
+        )
     return PurePosixPath(name)
 
 

@@ -194,6 +194,7 @@ ATTACKS: dict[str, list[Put]] = {
     "a file that is the folder": [Put(".")],
     "a long name": [Put("n" * 300)],
     "a long path": [Put("/".join(["n" * 200] * 30))],
+    "folders in folders": [Put("a/" * 1500 + "file")],
 }
 
 
