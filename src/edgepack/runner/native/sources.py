@@ -51,7 +51,9 @@ FEATURES = {
     "signatures": Feature(both=("signature/", "third_party/p256/")),
     "scores": Feature(both=("scoring/head.", *PAIRS), program=("scoring/scoring.",)),
     "outputs": Feature(
-        both=("outputs/given.",), program=("outputs/give.", "outputs/npz."), library=("libembed/outputs.",)
+        both=("outputs/model_outputs.",),
+        program=("outputs/write_outputs.", "outputs/npz."),
+        library=("libembed/outputs.",),
     ),
 }
 """By name; a program has those of its model and those that its target asks for."""
