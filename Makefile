@@ -16,7 +16,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 LOCK := requirements/build.txt
 BUNDLE := dist/all-MiniLM-L6-v2-linux-x86-min
 
-.PHONY: bundle lock test test-judges test-all test-changed durations fuzz checked fetched fetched-all lint docs docs-serve clean gpu-kit test-gpu
+.PHONY: bundle lock test test-judges test-all test-changed durations compile_commands fuzz checked fetched fetched-all lint docs docs-serve clean gpu-kit test-gpu
 
 bundle: $(VENV)/.installed
 	$(BIN)/edgepack bundle --target linux-x86-min --force
@@ -38,6 +38,10 @@ test-all: $(VENV)/.installed-judges checked fetched-all
 # The tests that a change can matter to, but for whole bundles: since COMMIT, or since the last one.
 test-changed: $(VENV)/.installed-test
 	$(PYTEST) $$($(BIN)/python -m tests.support.changed $(or $(COMMIT),HEAD))
+
+# What editors and clang-tidy open the C++ of the program with.
+compile_commands: $(VENV)/.installed-test
+	$(BIN)/python -m tests.support.compile_commands
 
 # Writes what each file of `make test` takes of processor time into tests/durations.txt.
 durations: $(VENV)/.installed-test fetched
