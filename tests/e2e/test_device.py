@@ -1,10 +1,12 @@
 """A bundle proved on devices: a shell of this machine, a real OpenSSH server, a root of arm64 behind one; liars, and devices that fail at each step."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
+from tests.support.adb_server import SERIAL, adb_server
 from tests.support.arm64_root import arm64_shell
 from tests.support.bundles import made_bundle
 from tests.support.command import edgepack
@@ -216,6 +218,20 @@ def test_a_project_proves_what_it_built(
         {"board": "passed", "gone": "not there"},
         {"board": "up to date", "gone": "not there"},
     ]
+
+
+@pytest.mark.slow
+@needs("adb")
+def test_over_adb(static: Bundle, board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By adb's own client, and a server of the test's, which is no Android device."""
+    with adb_server({"PATH": os.environ["PATH"], "TMPDIR": str(board.temporary)}) as server:
+        monkeypatch.setenv("ADB_SERVER_SOCKET", server)
+        found = proved(static, tmp_path, f"board=adb:{SERIAL}", "other=adb:ELSEWHERE")
+    assert [result.status for result in found.results] == ["passed"]
+    (failure,) = found.failures
+    assert failure.exit_code == DeviceError.exit_code
+    assert "`adb devices` has to list it" in failure.hint
+    assert board.left == []
 
 
 @pytest.mark.slow

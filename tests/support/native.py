@@ -123,8 +123,8 @@ def compile_c(source: Path, flags: Sequence[str]) -> str:
 
 
 def compile_program(program: Path) -> Path:
-    """``embed`` with the runtime in a library of its own; it can check signatures, and serve."""
-    sources = program_sources(ort_encoder("loaded"), ("serve", "signatures"))
+    """``embed`` with the runtime in a library of its own; it can check signatures, serve, and use a GPU."""
+    sources = program_sources(ort_encoder("loaded"), ("serve", "signatures", "gpu"))
     # In a sandbox a program finds the C library and no other of the system.
     return compile_together(sources, program, "-O0", "-static-libstdc++", "-static-libgcc")
 

@@ -27,6 +27,7 @@ from edgepack.plugins.host import load_plugins
 from edgepack.plugins.spec import Spec
 from edgepack.project.file import Wanted
 from edgepack.project.orders import Result
+from edgepack.records import device as device_records
 from edgepack.records import report as report_records
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Reading
@@ -212,7 +213,15 @@ def test_every_key_of_a_schema_is_in_its_page(name: str, update_golden: bool) ->
 def test_what_python_may_import_is_in_its_page(update_golden: bool) -> None:
     names = api_reference(edgepack)
     matches_block("reference/python.md", "edgepack", names, update=update_golden)
-    records = [Reading, ModelInspection, Result, *classes_in(report_records), LevelProof, Signed]
+    records = [
+        Reading,
+        ModelInspection,
+        Result,
+        *classes_in(report_records),
+        *classes_in(device_records),
+        LevelProof,
+        Signed,
+    ]
     returned = set(re.findall(r"-> (?:list\[)?([A-Z]\w+)", names)) - {"NDArray", "Path"}
     assert returned <= {*vars(edgepack)["__all__"], *(each.__name__ for each in records)}
     matches_block("reference/python.md", "records", records_reference(records), update=update_golden)

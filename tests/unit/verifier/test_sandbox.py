@@ -342,6 +342,20 @@ def test_memory_that_is_no_process_s_is_limited_too(run: Run, what: str) -> None
 
 
 @needs_python
+def test_more_open_files_than_can_be_looked_at_are_too_many(run: Run) -> None:
+    script = """
+import os, time
+for each in range(20):
+    if os.fork() == 0:
+        kept = [os.open("/dev/null", 0) for each in range(4000)]
+        time.sleep(30)
+time.sleep(30)
+"""
+    done = run(f"exec {PYTHON} -c '{script}'", limits=RunLimits(seconds=25))
+    assert done.passed == "memory"
+
+
+@needs_python
 def test_there_is_no_memory_that_outlives_who_took_it(inside: Run, sandbox: Sandbox) -> None:
     """Segments of System V lie nowhere where they could be counted."""
     if sandbox.kind != "namespaces":

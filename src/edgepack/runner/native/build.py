@@ -178,16 +178,18 @@ def link_loading_runner(
     serve: bool = False,
     signatures: bool = False,
     public_key: str = "",
+    gpu: bool = False,
     context: BuildContext,
 ) -> RunnerArtifact:
     """The same program, which loads ONNX Runtime from the library that the manifest names: no source of it is needed.
 
-    Any release since 1.5 will do. Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have,
+    Any release since 1.5 will do. With ``gpu`` the program runs the model by the execution provider that the runtime's artifact names (since
+    1.24), on a GPU. Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have,
     ``FloorError``, ``MissingToolError`` or ``ToolError``.
     """
     program = Program(
         encoder=ort_encoder("loaded"),
-        features=_chosen(library=library, serve=serve, signatures=signatures),
+        features=_chosen(library=library, serve=serve, signatures=signatures, gpu=gpu),
         platform=platform,
         public_key=public_key,
     )

@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include "embedder/processor.h"
+#include "features/feature.h"
 #include "base/threads.h"
 
 namespace embed {
@@ -17,6 +18,8 @@ namespace {
 constexpr size_t BATCH_SIZE = 8, BATCH_TOKENS = 64;
 // Beyond BATCH_TOKENS, padding may be this share of a batch at most.
 constexpr size_t PADDING_SHARE = 64;
+// In the place of a number of tokens: batches are not made smaller for long texts.
+constexpr size_t WHOLE = SIZE_MAX;
 constexpr int MAX_THREADS = 4;
 
 std::string model_name(const Bundle &bundle) { return bundle.text("model", "name"); }
@@ -56,7 +59,23 @@ Error Embedder::open(const Bundle &bundle, const EmbedOptions &options) {
     batch_tokens_ = options.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
     // Batches side by side, each on a thread of its own, are nearly twice as fast as threads that share each operator.
     workers_ = options.alone ? 1 : threads_;
-    return open_encoder(bundle.library, bundle.model, options.alone ? threads_ : 1, encoder_);
+    return open_model(bundle, options);
+}
+
+Error Embedder::open_model(const Bundle &bundle, const EmbedOptions &options) {
+    const int threads = options.alone ? threads_ : 1;
+    if (auto open = feature_with(&Feature::open_encoder))
+        if (Error error = open(bundle, threads, options.allow_cpu, encoder_)) return error;
+    if (!encoder_) return open_encoder(bundle.library, bundle.model, threads, encoder_);
+    const Placement &placed = *encoder_->placement();
+    if (!placed.batch_size) return {};
+    // A GPU wants its batches whole, and shares each operator among its own threads.
+    if (!options.batch_size && !bundle.batch_dependent) batch_size_ = placed.batch_size;
+    batch_tokens_ = WHOLE;
+    workers_ = 1;
+    if (!placed.largest_batch || batch_size_ <= placed.largest_batch) return {};
+    return fail(USAGE, "--batch-size " + std::to_string(batch_size_) + ": the bundle's engine takes " + std::to_string(placed.largest_batch) +
+                           " texts at most");
 }
 
 Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
@@ -126,7 +145,7 @@ std::vector<size_t> Embedder::batch_starts(const std::vector<Encoding> &encoded,
         for (; at < order.size() && at - start < batch_size_; at++) {
             size_t wide = std::max(longest, length(at)), padded = (at - start + 1) * wide, padding = padded - tokens - length(at);
             bool worth = padded <= BATCH_TOKENS || padding * PADDING_SHARE <= padded;
-            if (at > start && (padded > batch_tokens_ || !worth)) break;
+            if (at > start && batch_tokens_ != WHOLE && (padded > batch_tokens_ || !worth)) break;
             longest = wide;
             tokens += length(at);
         }
@@ -141,6 +160,13 @@ Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<f
             return fail(RUNTIME, "the vectors of so many texts at once are more than 32 bits of addresses hold", "a smaller --batch-size");
     vectors.resize(before + encoded.size() * dimension_);
     return each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, vectors.data() + before); }, workers);
+}
+
+Error Embedder::embed_batch(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const {
+    std::vector<size_t> order(encoded.size());
+    std::iota(order.begin(), order.end(), size_t(0));
+    vectors.resize(encoded.size() * dimension_);
+    return run(encoded, order.data(), order.size(), vectors.data());
 }
 
 Error Embedder::each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *, size_t)> &run, size_t workers) const {

@@ -18,6 +18,8 @@ struct EmbedOptions {
     int threads = 0;
     // Texts come one by one: the threads share each of them, and not the batches.
     bool alone = false;
+    // Where the device that the bundle was made for will not do, the processor may.
+    bool allow_cpu = false;
     std::string prefix;
 };
 
@@ -44,6 +46,8 @@ public:
     Error embed(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const;
     // On so many threads; 0: on all of them.
     Error embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors, size_t workers = 0) const;
+    // One batch, run as it is.
+    Error embed_batch(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const;
     void encode(std::string_view text, Encoding &encoding) const;
     // A text together with each of others. A code of 2 where there is no room for a pair, 4 where the tokenizer knows none.
     Error encode_pairs(std::string_view first, const std::vector<std::string_view> &seconds, std::vector<Encoding> &encoded) const;
@@ -55,9 +59,12 @@ public:
     size_t batch_size() const { return batch_size_; }
     int threads() const { return threads_; }
     size_t max_length() const { return max_length_; }
+    // Null: the bundle was made for the processor.
+    const Placement *placement() const { return encoder_->placement(); }
     const Tokenizer &tokenizer() const { return tokenizer_; }
 
 private:
+    Error open_model(const Bundle &bundle, const EmbedOptions &options);
     Error open_length(const Bundle &bundle, size_t max_length);
     std::vector<size_t> by_length(const std::vector<Encoding> &encoded) const;
     std::vector<size_t> batch_starts(const std::vector<Encoding> &encoded, const std::vector<size_t> &order) const;

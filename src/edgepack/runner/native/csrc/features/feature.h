@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "encoder/encoder.h"
 #include "scoring/scorer.h"
 
 struct embed_bundle;
@@ -25,6 +26,10 @@ struct Feature {
     // Everything in the folder of an open bundle is what was signed with this key (PEM). A code of 2 for what is no such key, of 4
     // for what is not signed so.
     Error (*check_signature)(const Bundle &bundle, const std::string &key) = nullptr;
+    // Opens the model of a bundle that was made for a device beside the processor; leaves `encoder` null for another.
+    Error (*open_encoder)(const Bundle &bundle, int threads, bool allow_cpu, std::unique_ptr<Encoder> &encoder) = nullptr;
+    // Before the process ends, which takes nothing else apart.
+    void (*end)() = nullptr;
     // The last layer of a reranker or a classifier.
     Error (*open_scorer)(const Bundle &bundle, std::unique_ptr<Scorer> &scorer) = nullptr;
     // embed_outputs() of libembed.

@@ -58,7 +58,7 @@ embed::Error check(const embed::Bundle &bundle, int how) {
 
 embed::EmbedOptions embedding_of(const embed_options *options) {
     if (!options) return {};
-    return {options->batch_size, options->max_length, options->dimension, options->threads, false, options->prefix ? options->prefix : ""};
+    return {options->batch_size, options->max_length, options->dimension, options->threads, false, false, options->prefix ? options->prefix : ""};
 }
 
 }  // namespace

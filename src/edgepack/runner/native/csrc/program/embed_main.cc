@@ -187,5 +187,6 @@ int embed_main(int count, char **words) {
     std::set_new_handler(embed::out_of_memory);
     embed::listen_to_signals();
     embed::Error error = embed::run(count, words);
+    if (auto end = embed::feature_with(&embed::Feature::end)) end();
     return error ? embed::complain(error) : 0;
 }

@@ -16,7 +16,7 @@ struct Options : OptionValues {
     const char *scores() const { return has_rerank ? "--rerank" : classify ? "--classify" : pairs ? "--pairs" : nullptr; }
     // The option that asks for more than a vector a text.
     const char *outputs() const { return sparse ? "--sparse" : multi_vector ? "--multi-vector" : dense ? "--dense" : nullptr; }
-    EmbedOptions embedding() const { return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(), prefix}; }
+    EmbedOptions embedding() const { return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(), allow_cpu, prefix}; }
     // Null: standard output.
     const std::string *output_path() const { return has_output ? &output : nullptr; }
     // What is done in the place of embedding, e.g. "self-test"; empty when nothing is.

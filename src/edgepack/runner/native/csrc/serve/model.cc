@@ -101,6 +101,7 @@ Error ServedModel::open(const Bundle &bundle, const ServeOptions &options) {
     embedding.batch_size = options.batch_size;
     embedding.max_length = options.max_length;
     embedding.threads = int(options.threads);
+    embedding.allow_cpu = options.allow_cpu;
     name_ = bundle.text("model", "name");
     task_ = bundle.text("model", "task");
     const Json *normalize = bundle.manifest.at("model", "normalize"), *outputs = bundle.manifest.at("model", "outputs");

@@ -18,6 +18,7 @@ public:
     void write(Task &task) const;
     size_t lanes() const { return size_t(embedder_.threads()); }
     size_t dimension() const { return embedder_.dimension(); }
+    const Placement *placement() const { return embedder_.placement(); }
     const std::string &name() const { return name_; }
 
 private:
