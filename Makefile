@@ -52,7 +52,6 @@ fuzz: $(VENV)/.installed-test fetched
 	$(BIN)/python -m tests.fuzz.native $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.plans $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.readers $(or $(SECONDS),3600)
-	$(BIN)/python -m tests.fuzz.requests $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.models $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.pickles $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.outputs $(or $(SECONDS),3600)

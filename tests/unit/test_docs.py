@@ -31,7 +31,6 @@ from edgepack.records import device as device_records
 from edgepack.records import report as report_records
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Reading
-from edgepack.runner.frozen.base import errors as embed_errors
 from edgepack.runner.native.options import bash_completion, commands, help_of
 from edgepack.signing.signatures import Signed
 from edgepack.targets import KNOWN_KEYS
@@ -76,10 +75,9 @@ def test_every_verdict_of_doctor_is_in_its_page(update_golden: bool) -> None:
 
 def test_every_exit_code_of_the_program_is_in_its_page() -> None:
     listed = re.findall(r"^\| (\d) \|", section(page("runner.md"), "## Exit codes"), re.MULTILINE)
-    kinds = [
-        kind for _, kind in inspect.getmembers(embed_errors, inspect.isclass) if hasattr(kind, "exit_code")
-    ]
-    assert listed == ["0", *sorted(str(kind.exit_code) for kind in kinds)]
+    header = (ROOT / "src/edgepack/runner/native/csrc/base/error.h").read_text(encoding="utf-8")
+    (codes,) = re.findall(r"enum Code \{([^}]*)\}", header)
+    assert listed == ["0", *sorted(re.findall(r"\d", codes))]
 
 
 READ_BY_OTHERS = {"TMPDIR", "NO_COLOR"}
@@ -97,7 +95,7 @@ def test_every_option_of_the_program_is_in_its_page(command: str, update_golden:
 
 def test_completion_is_in_the_page(update_golden: bool) -> None:
     matches_block(
-        "reference/embed.md", "completion", f"\n```bash\n{bash_completion()}```\n", update=update_golden
+        "reference/embed.md", "completion", f"\n```sh\n{bash_completion()}```\n", update=update_golden
     )
 
 
@@ -114,7 +112,7 @@ def test_every_variable_of_the_environment_is_documented() -> None:
 
 def variables_read() -> set[str]:
     """What the code asks the environment for, and whatever is called as edgepack's own variables are."""
-    asked = r"""environ(?:\.get\(|\[)([\w.]+|"\w+")(?![^\n=]*\] = )|getenv\("(EMBED_\w+)"\)"""
+    asked = r"""environ(?:\.get\(|\[)([\w.]+|"\w+")(?![^\n=]*\] = )|getenv\("((?:EMBED|XDG)_\w+)"\)"""
     texts = [
         file.read_text("utf-8")
         for folder in ("src", "plugins/edgepack_*")
@@ -125,7 +123,9 @@ def variables_read() -> set[str]:
     words = {one or other for text in texts for one, other in re.findall(asked, text)}
     constants = dict(re.findall(r'^([A-Z_]+) = "([A-Z][A-Z_]+)"', "\n".join(texts), re.MULTILINE))
     named = {constants.get(word.rpartition(".")[2], word.strip('"')) for word in words}
-    own = {name for text in texts for name in re.findall(r"\bEDGEPACK_[A-Z_]*[A-Z]", text)}
+    own = {
+        name for text in texts for name in re.findall(r"\bEDGEPACK_[A-Z_]*[A-Z]|\bCUDA_(?:HOME|PATH)\b", text)
+    }
     return {name for name in named if name and name.isupper()} | own
 
 

@@ -66,12 +66,14 @@ _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
     ("model", "outputs"): dict,
     ("model", "pieces"): list,
     ("model", "embedder"): str,
+    ("model", "vectors_sha256"): str,
     ("model", "source_files"): list,
     ("runtime", "operators"): (list, type(None)),
     ("runtime", "provider"): dict,
     ("runtime", "provider", "libraries"): list,
     ("runtime", "provider", "system"): list,
     ("runner", "kind"): str,
+    ("runner", "exact"): str,
     ("runner", "versions"): dict,
     ("made_by",): dict,
     ("checks",): list,
@@ -144,7 +146,9 @@ def build_manifest(
             "kind": runner.kind,
             **({"serve": True} if runner.serves else {}),
             **({"by_level": True} if runner.by_level else {}),
+            **({"exact": runner.exact} if runner.exact else {}),
             **({"check": "start"} if runner.check_at_start else {}),
+            **({"module": runner.module} if runner.module else {}),
             "versions": dict(sorted(runner.versions.items())),
         },
         "golden": GOLDEN,
@@ -370,6 +374,8 @@ def _check_form(path: Path, manifest: Any) -> None:
         manifest["model"].get("tokenizer"),
         manifest["runner"].get("program"),
     }
+    if (module := manifest["runner"].get("module")) is not None:
+        named.add(module if isinstance(module, str) else None)
     if manifest["runtime"] is not None:
         named.add(manifest["runtime"].get("library"))
     command = manifest["runner"].get("command", [])

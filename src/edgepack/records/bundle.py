@@ -38,6 +38,8 @@ class RunnerArtifact:
     """Path of a library for other programs with the functions of libembed and kernels of its own: it is proved, too."""
     tokenizer: Path | None = None
     """The tokenizer as the program wants it, in the place of tokenizer.json."""
+    module: str | None = None
+    """Path of the user's own module (``Target.module``), which the program runs around the model."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Path → part of the bundle, any word, for files that are not the runner's own; ``encoded``: a compressed copy of another
     file, named as that one with ``.br`` or ``.gz`` after it."""
@@ -50,6 +52,9 @@ class RunnerArtifact:
     by_level: bool = False
     """Whether the program has kernels of its own for several levels of a processor, each of which is to be proved; those of a runtime
     are anyway."""
+    exact: str = ""
+    """The name of an arithmetic, another one whenever a bit of a vector becomes another: every processor and platform, any number of threads
+    and any neighbours give the same bits. Empty where they do not. The manifest then has a digest of the golden texts' vectors."""
     gives: tuple[str, ...] = ()
     """What the program gives beside vectors, of ``scores`` (a reranker's or a classifier's), ``sparse`` vectors and what ``tokens`` have."""
     command: tuple[str, ...] | None = ()

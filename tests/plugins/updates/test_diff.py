@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.support.sample_program import HAS
 from tests.support.signed import key_in, list_files, write_small_bundle
 
 from edgepack.bundles.archive import pack
@@ -21,6 +20,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.word import MAKER
 from edgepack.signing.signatures import sign_path
+from edgepack.testing.script import HAS
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.made_here import remember
 from edgepack.verifier.tasks.wordnet import Task
@@ -65,7 +65,7 @@ def made(tmp_path: Path, context: HostContext) -> Make:
         (folder / "golden.json").write_text(json.dumps({"texts": TEXTS[:2], "vectors": vectors}))
         manifest = json.loads(list_files(folder).joinpath("manifest.json").read_text())
         manifest["model"] |= model
-        manifest["target"].setdefault("platform", {})["has"] = HAS
+        manifest["target"].setdefault("platform", {})["has"] = list(HAS)
         (folder / "manifest.json").write_text(json.dumps(manifest))
         bundle = open_bundle(folder)
         if here:
@@ -124,6 +124,15 @@ def test_models_of_other_tasks_and_labels_are_not_exchanged(made: Make, context:
         "not to be exchanged: the new bundle is for another task (classifying, not embeddings)"
     )
     assert verdict(one, other, context).verdict.says == "not to be exchanged: the labels are others"
+
+
+@pytest.mark.parametrize(("noise", "said"), [(0, "the same bits: one index serves both"), (1e-5, "1e-4")])
+def test_the_same_bits_serve_one_index(made: Make, context: HostContext, noise: float, said: str) -> None:
+    exact = {"embedder": "1", "vectors_sha256": "2"}
+    found = verdict(made("old", **exact), made("new", noise=noise, **exact), context)
+    assert found.verdict.outcome == "same" and said in found.verdict.says
+    other = verdict(made("third", **exact), made("fourth", **{**exact, "vectors_sha256": "3"}), context)
+    assert "bits" not in other.verdict.says
 
 
 def test_a_mixed_index_is_measured(made: Make, context: HostContext) -> None:

@@ -11,9 +11,7 @@ from zlib import adler32
 
 import numpy as np
 import pytest
-from tests.support.sample_program import Run, command_of, complaint, run_program, vectors_of
-
-from edgepack.runner.frozen.search.search import cosine_of_units
+from tests.support.sample_program import Run, command_of, complaint, vectors_of
 
 pytestmark = pytest.mark.tools("c++", "python")
 
@@ -253,21 +251,3 @@ def test_told_to_stop_it_leaves_no_half_of_an_index(sample: Path, tmp_path: Path
         program.terminate()
         assert program.wait() == -signal.SIGTERM
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_text_of_which_the_model_makes_nothing_is_near_to_nothing() -> None:
-    units = [(0.6, 0.8), (0.0, 1.0), (0.0, 0.0)]
-    cosines = [cosine_of_units(units[0], other) for other in units]
-    assert cosines == pytest.approx([1, 0.8, 0])
-    assert cosine_of_units(units[2], units[1]) == 0
-
-
-def test_the_two_programs_say_the_same(frozen_sample: Path, native_sample: Path, notes: Path) -> None:
-    said = []
-    for sample in (frozen_sample, native_sample):
-        calls = (("--help",), ("cat", str(notes)), ("--json", "cat", str(notes)))
-        runs = [run_program(sample, "search", *call) for call in calls]
-        said.append([(done.returncode, done.stdout, done.stderr) for done in runs])
-        kept_of(notes).unlink()
-    assert said[0] == said[1]
-    assert said[0][0][1].startswith(b"usage: embed search ")

@@ -22,23 +22,17 @@ from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
 from edgepack.runner.native.sources import (
     EXPORTS,
-    SIGNATURE_EXPORTS,
-    TOKENIZER_EXPORTS,
     Encoder,
     library_sources,
     ort_encoder,
     own_encoder,
     program_sources,
-    signature_library_sources,
-    tokens_library_sources,
 )
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
 
 NATIVE = "native"
 PROGRAM = "embed"
 LIBRARY = "lib/libembed.so"
-TOKENS_LIBRARY = "libtokens.so"
-SIGNATURE_LIBRARY = "libsignature.so"
 SCHEMA = "1"
 P256 = "p256-m-3.6.7.txt"
 """The licence of what verifies signatures; the version is that of Mbed TLS."""
@@ -288,29 +282,3 @@ def lay_interfaces(folder: Path) -> None:
     for place, text in interfaces.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(text, encoding="utf-8")
-
-
-def link_signature_library(platform: Platform, *, context: BuildContext) -> tuple[Path, Path]:
-    """libsignature.so, which checks signatures for the frozen program, and the folder of its licences.
-
-    Raises ``FloorError``, ``MissingToolError`` or ``ToolError``.
-    """
-    sources = ProgramSources(
-        files=signature_library_sources(), output=SIGNATURE_LIBRARY, exports=SIGNATURE_EXPORTS
-    )
-    made = build_standalone(sources, platform=platform, context=context)
-    return made / SIGNATURE_LIBRARY, made / "licenses"
-
-
-def link_tokens_library(
-    model: PreparedModel, *, platform: Platform, standalone: bool = False, context: BuildContext
-) -> Path:
-    """libtokens.so, which reads compiled tokenizers: nothing of the runtime is in it. Raises as ``link_native_runner``.
-
-    With ``standalone`` no source of ONNX Runtime is needed, nor what the model needs.
-    """
-    sources = ProgramSources(files=tokens_library_sources(), output=TOKENS_LIBRARY, exports=TOKENIZER_EXPORTS)
-    if standalone:
-        return build_standalone(sources, platform=platform, context=context) / TOKENS_LIBRARY
-    made = build_program(sources, required(model.needs), platform=platform, context=context)
-    return made / TOKENS_LIBRARY

@@ -1,8 +1,8 @@
 """The C++ sources of a program: an encoder, the features that it has, and what is generated.
 
 Folders of ``csrc``: ``base``, ``tokenizer``, ``embedder`` and ``features`` are in everything that embeds; ``encoder`` has the interface of what
-computes vectors (``encoder.h``) and ONNX Runtime behind it; ``program`` is the command line. ``libembed``, ``libtokens`` and
-``libsignature`` are what is offered as a library. Includes name their folder.
+computes vectors (``encoder.h``) and ONNX Runtime behind it; ``program`` is the command line, ``libembed`` what
+is offered as a library. Includes name their folder.
 """
 
 import json
@@ -22,10 +22,6 @@ EXPORTS = (
     *("embed_outputs", "embed_scores", "embed_texts"),
 )
 """What embed.h declares."""
-TOKENIZER_EXPORTS = ("tokens_encode", "tokens_encode_pair", "tokens_facts", "tokens_open")
-"""What tokens_library.cc offers."""
-SIGNATURE_EXPORTS = ("signature_check",)
-"""What signature_library.cc offers."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")
 """What is taken of others' folders with headers."""
 COMMON = ("base/", "tokenizer/", "embedder/", "features/")
@@ -51,6 +47,7 @@ FEATURES = {
     "gpu": Feature(program=("gpu/",)),
     "signatures": Feature(both=("signature/", "third_party/p256/")),
     "scores": Feature(both=("scoring/head.", *PAIRS), program=("scoring/scoring.",)),
+    "host": Feature(program=("program/host.",)),
     "outputs": Feature(
         both=("outputs/model_outputs.",),
         program=("outputs/write_outputs.", "outputs/npz."),
@@ -149,16 +146,3 @@ def feature_list(sources: Mapping[str, str], key: str = "") -> str:
         f'// Generated.\n#include "features/feature.h"\nnamespace embed {{\n{declared}'
         f"const Feature *const FEATURES[] = {{{listed}nullptr}};\nconst char *const REQUIRED_KEY = {required};\n}}\n"
     )
-
-
-def tokens_library_sources() -> dict[str, str]:
-    """libtokens, the tokenizer as a library for the program in Python."""
-    found = source_files("base/", "tokenizer/", "libtokens/")
-    return {name: text for name, text in found.items() if not name.startswith("base/") or name.endswith(".h")}
-
-
-def signature_library_sources() -> dict[str, str]:
-    """libsignature, the check of signatures as a library for the program in Python."""
-    found = source_files("base/", "signature/", "third_party/p256/", "libsignature/")
-    del found["signature/signature.cc"]
-    return found

@@ -54,6 +54,7 @@ Error Embedder::open(const Bundle &bundle, const EmbedOptions &options) {
                                std::to_string(bundle.max_length) + " tokens at most");
     if (Error error = tokenizer_.open(bundle.tokenizer)) return error;
     if (Error error = open_length(bundle, options.max_length)) return error;
+    if (Error error = open_module(bundle)) return error;
     // No more tokens than the longest text has: then no batch takes more memory than that text alone, for what attention takes
     // (rows x length x length) is no more either.
     batch_tokens_ = options.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
@@ -87,6 +88,26 @@ Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
                            " special tokens");
 }
 
+Error Embedder::open_module(const Bundle &bundle) {
+    std::string path;
+    if (!bundle.manifest.at("runner", "module")) return {};
+    if (Error error = bundle.file("runner", "module", path)) return error;
+    if (!STARTED_BY) return fail(BUNDLE, path + " is for a program with Python", "use the program that came with the bundle");
+    return STARTED_BY->open_module(path, prepares_, finishes_);
+}
+
+Error Embedder::prepare(std::vector<std::string> &texts) const {
+    std::vector<std::string> prepared;
+    if (!prepares_) return {};
+    if (Error error = STARTED_BY->prepare({texts.begin(), texts.end()}, prepared)) return error;
+    texts.swap(prepared);
+    return {};
+}
+
+Error Embedder::finish(const std::vector<std::string> &texts, float *vectors) const {
+    return finishes_ ? STARTED_BY->finish({texts.begin(), texts.end()}, whole_, vectors) : Error{};
+}
+
 Error MatryoshkaCut::open(const Bundle &bundle, size_t wanted) {
     const Json *trained = bundle.manifest.at("model", "matryoshka");
     std::string asked = std::to_string(wanted) + " dimensions: ";
@@ -101,7 +122,7 @@ Error MatryoshkaCut::open(const Bundle &bundle, size_t wanted) {
     bool listed = trained->get("dimensions") && !trained->get("dimensions")->items.empty();
     if (listed && !std::binary_search(allowed.begin(), allowed.end(), wanted)) {
         std::string hint = "it supports ";
-        for (size_t number : allowed) (hint += hint.size() > 11 ? ", " : "") += std::to_string(number);
+        for (size_t number : allowed) (hint += number == allowed.front() ? "" : ", ") += std::to_string(number);
         return fail(USAGE, asked + model_name(bundle) + " does not support that dimension", hint);
     }
     if (wanted > bundle.dimension) return fail(USAGE, asked + "the model's vectors have " + std::to_string(bundle.dimension) + " numbers");
@@ -112,17 +133,34 @@ Error MatryoshkaCut::open(const Bundle &bundle, size_t wanted) {
     return {};
 }
 
-void Embedder::encode(std::string_view text, Encoding &encoding) const {
-    tokenizer_.encode(text, max_length_, encoding);
+Error Embedder::encode(std::string_view text, Encoding &encoding) const {
+    return tokenizer_.encode(text, max_length_, encoding);
 }
 
 Error Embedder::embed(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const {
+    if (has_module()) return embed_around(texts, vectors);
     std::vector<Encoding> encoded(texts.size());
-    for (size_t index = 0; index < texts.size(); index++) {
-        if (prefix_.empty()) encode(texts[index], encoded[index]);
-        else encode(prefix_ + std::string(texts[index]), encoded[index]);
-    }
+    for (size_t index = 0; index < texts.size(); index++)
+        if (Error error = prefix_.empty() ? encode(texts[index], encoded[index]) : encode(prefix_ + std::string(texts[index]), encoded[index]))
+            return error;
     return embed_tokens(encoded, vectors);
+}
+
+// As embed(), with the user's module around the model: it finishes whole vectors, which are shortened behind it.
+Error Embedder::embed_around(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const {
+    std::vector<std::string> prepared;
+    std::vector<Encoding> encoded(texts.size());
+    std::vector<float> made(texts.size() * whole_);
+    for (std::string_view text : texts) prepared.push_back(prefix_ + std::string(text));
+    if (Error error = prepare(prepared)) return error;
+    for (size_t index = 0; index < texts.size(); index++)
+        if (Error error = encode(prepared[index], encoded[index])) return error;
+    if (Error error = each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, {}, made.data()); })) return error;
+    if (Error error = finish(prepared, made.data())) return error;
+    size_t before = vectors.size();
+    vectors.resize(before + texts.size() * dimension_);
+    for (size_t row = 0; row < texts.size(); row++) cut_to_.place(&made[row * whole_], whole_, &vectors[before + row * dimension_]);
+    return {};
 }
 
 std::vector<size_t> Embedder::by_length(const std::vector<Encoding> &encoded) const {
@@ -159,14 +197,14 @@ Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<f
         if (encoded.size() >= (PTRDIFF_MAX / sizeof(float) - before) / dimension_)
             return fail(RUNTIME, "the vectors of so many texts at once are more than 32 bits of addresses hold", "a smaller --batch-size");
     vectors.resize(before + encoded.size() * dimension_);
-    return each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, vectors.data() + before); }, workers);
+    return each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, cut_to_, vectors.data() + before); }, workers);
 }
 
 Error Embedder::embed_batch(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const {
     std::vector<size_t> order(encoded.size());
     std::iota(order.begin(), order.end(), size_t(0));
     vectors.resize(encoded.size() * dimension_);
-    return run(encoded, order.data(), order.size(), vectors.data());
+    return run(encoded, order.data(), order.size(), cut_to_, vectors.data());
 }
 
 Error Embedder::each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *, size_t)> &run, size_t workers) const {
@@ -205,7 +243,7 @@ Batch Embedder::batch_of(const std::vector<Encoding> &encoded, const size_t *cho
     return batch;
 }
 
-Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, float *vectors) const {
+Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, const MatryoshkaCut &cut, float *vectors) const {
     Batch batch = batch_of(encoded, chosen, count);
     std::vector<float> made;
     if (Error error = encoder_->run(batch, whole_, made, nullptr)) return error;
@@ -213,14 +251,13 @@ Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, 
         const float *vector = &made[row * whole_];
         if (!std::isfinite(std::accumulate(vector, vector + whole_, 0.0)))
             return fail(RUNTIME, "the model gave a vector with numbers that are not finite", TRY_SELF_TEST);
-        float *target = vectors + chosen[row] * dimension_;
-        if (cut_to_.dimension) cut_to_.place(vector, whole_, target);
-        else std::copy(vector, vector + whole_, target);
+        cut.place(vector, whole_, vectors + chosen[row] * (cut.dimension ? cut.dimension : whole_));
     }
     return {};
 }
 
 void MatryoshkaCut::place(const float *vector, size_t whole, float *target) const {
+    if (!dimension) return void(std::copy(vector, vector + whole, target));
     double mean = centered ? std::accumulate(vector, vector + whole, 0.0) / double(whole) : 0, square = 0;
     for (size_t index = 0; index < dimension; index++) square += (vector[index] - mean) * (vector[index] - mean);
     double length = std::sqrt(square);

@@ -48,12 +48,18 @@ public:
     Error embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors, size_t workers = 0) const;
     // One batch, run as it is.
     Error embed_batch(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const;
-    void encode(std::string_view text, Encoding &encoding) const;
+    Error encode(std::string_view text, Encoding &encoding) const;
     // A text together with each of others. A code of 2 where there is no room for a pair, 4 where the tokenizer knows none.
     Error encode_pairs(std::string_view first, const std::vector<std::string_view> &seconds, std::vector<Encoding> &encoded) const;
 
     // Of models that give more than a vector a text (outputs/model_outputs.cc): what each text gives, in their order.
     Error embed_outputs(const ModelOutputs &given, const ReadOptions &side, const std::vector<std::string_view> &texts, std::vector<TextOutputs> &made) const;
+
+    // The user's own module, where there is one, before and behind the model: texts as they come, with their prefix.
+    bool has_module() const { return prepares_ || finishes_; }
+    Error prepare(std::vector<std::string> &texts) const;
+    // In place: whole vectors, not shortened ones, of texts that are prepared.
+    Error finish(const std::vector<std::string> &texts, float *vectors) const;
 
     size_t dimension() const { return dimension_; }
     size_t batch_size() const { return batch_size_; }
@@ -66,13 +72,15 @@ public:
 private:
     Error open_model(const Bundle &bundle, const EmbedOptions &options);
     Error open_length(const Bundle &bundle, size_t max_length);
+    Error open_module(const Bundle &bundle);
+    Error embed_around(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const;
     std::vector<size_t> by_length(const std::vector<Encoding> &encoded) const;
     std::vector<size_t> batch_starts(const std::vector<Encoding> &encoded, const std::vector<size_t> &order) const;
     // Runs each batch, the indices of its texts, on one of the threads.
     Error each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *chosen, size_t count)> &run,
                      size_t workers = 0) const;
     Batch batch_of(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count) const;
-    Error run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, float *vectors) const;
+    Error run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, const MatryoshkaCut &cut, float *vectors) const;
     Error encode_side(std::string_view text, const ReadOptions &side, Encoding &encoding) const;
 
     Tokenizer tokenizer_;
@@ -81,7 +89,7 @@ private:
     std::string prefix_;
     size_t dimension_ = 0, whole_ = 0, batch_size_ = 0, batch_tokens_ = 0, max_length_ = 0;
     int threads_ = 0, workers_ = 1;
-    bool cut_ = false;
+    bool cut_ = false, prepares_ = false, finishes_ = false;
 };
 
 // Cosine of the angle between two vectors; 0 when one of them is all zeros.

@@ -42,7 +42,7 @@ Shapes shapes_of(const Embedder &embedder, const Placement &placed, size_t longe
 
 Error run_shape(const Embedder &embedder, size_t rows, size_t length) {
     Encoding some, text;
-    embedder.encode("a", some);
+    if (Error error = embedder.encode("a", some)) return error;
     text.ids.assign(length, some.ids[some.ids.size() > 1 ? 1 : 0]);
     text.types.assign(length, 0);
     std::vector<float> vectors;

@@ -36,7 +36,7 @@ Error repeat(const Embedder &embedder, const std::vector<Encoding> &rows, std::v
 
 Error measure_length(const Embedder &embedder, size_t length, Json &row) {
     Encoding some, text;
-    embedder.encode("a", some);
+    if (Error error = embedder.encode("a", some)) return error;
     text.ids.assign(length, some.ids[some.ids.size() > 1 ? 1 : 0]);
     text.types.assign(length, 0);
     std::vector<double> alone, together;

@@ -118,7 +118,7 @@ Error print_tokens(const Options &options, const Bundle &bundle) {
     size_t max_length = options.max_length ? options.max_length : bundle.max_length;
     Error error = read_records(options, 1, [&](std::vector<Record> &records) -> Error {
         Encoding encoding;
-        tokenizer.encode(records[0].text, max_length, encoding);
+        if (Error failed = tokenizer.encode(records[0].text, max_length, encoding)) return failed;
         std::string line = "[";
         for (int64_t id : encoding.ids) line += (line.size() > 1 ? "," : "") + std::to_string(id);
         output.write(line + "]\n");

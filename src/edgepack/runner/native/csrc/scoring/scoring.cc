@@ -170,7 +170,7 @@ Error work(const Options &options, const Bundle &bundle, bool ranks) {
                 if (Error failed = embedder.encode_pairs(query, {texts[at]}, one)) return failed;
                 encoded[at] = std::move(one[0]);
             } else if (!options.has_rerank) {
-                embedder.encode(records[at].text, encoded[at]);
+                if (Error failed = embedder.encode(records[at].text, encoded[at])) return failed;
             }
         }
         if (options.has_rerank)

@@ -121,7 +121,7 @@ Error ServedModel::open(const Bundle &bundle, const ServeOptions &options) {
     }
     if (Error error = embedder_.open(bundle, embedding)) return error;
     Encoding nothing;
-    embedder_.encode("", nothing);
+    if (Error error = embedder_.encode("", nothing)) return error;
     special_ = nothing.ids;
     return {};
 }
@@ -182,9 +182,18 @@ Refusal ServedModel::make_rows(Task &task) const {
     task.rows.resize(question.size());
     for (size_t at = 0; at < question.tokens.size(); at++)
         if (Refusal no = with_special_tokens(question.tokens[at], task.rows[at])) return no.param = question.field, no;
+    if (!question.tokens.empty() && embedder_.has_module())
+        return refuse(400, "this bundle has a module of its own, which takes texts and no token ids", question.field);
     if (!question.tokens.empty()) return {};
     if (Refusal no = find_prefix(question, prefix)) return no;
-    for (size_t at = 0; at < question.texts.size(); at++) embedder_.encode(prefix + question.texts[at], task.rows[at]);
+    if (embedder_.has_module()) {
+        for (const std::string &text : question.texts) task.prepared.push_back(prefix + text);
+        prefix.clear();
+        if (Error error = embedder_.prepare(task.prepared)) return refuse(500, error.message);
+    }
+    const std::vector<std::string> &texts = embedder_.has_module() ? task.prepared : question.texts;
+    for (size_t at = 0; at < texts.size(); at++)
+        if (Error error = embedder_.encode(prefix + texts[at], task.rows[at])) return refuse(500, error.message);
     return {};
 }
 
@@ -216,6 +225,13 @@ void ServedModel::keep(Task &task, size_t row, const float *vector) const {
     } else {
         std::copy(vector, vector + dimension(), task.vectors.begin() + ptrdiff_t(row * dimension()));
     }
+}
+
+// What the user's own module makes of the vectors.
+Refusal ServedModel::finish(Task &task) const {
+    if (task.prepared.empty()) return {};
+    Error error = embedder_.finish(task.prepared, task.vectors.data());
+    return error ? refuse(500, error.message) : Refusal{};
 }
 
 // As short, and as long, as the question asks for.

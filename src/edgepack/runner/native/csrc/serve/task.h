@@ -28,6 +28,8 @@ struct Task {
     std::atomic<bool> gone{false};
     Question question;
     MatryoshkaCut cut;
+    // The texts that the user's own module has made of the question's; empty where there is none.
+    std::vector<std::string> prepared;
     std::vector<Encoding> rows;
     // Their indices, the longest first; `next` is a place in it.
     std::vector<size_t> order;
