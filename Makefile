@@ -48,7 +48,6 @@ fuzz: $(VENV)/.installed-test fetched
 	$(BIN)/python -m tests.fuzz.native $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.plans $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.readers $(or $(SECONDS),3600)
-	$(BIN)/python -m tests.fuzz.requests $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.models $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.pickles $(or $(SECONDS),3600)
 	$(BIN)/python -m tests.fuzz.outputs $(or $(SECONDS),3600)
@@ -69,8 +68,8 @@ fetched: $(VENV)/.installed-test
 	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock
 
 # The first four are emulators and wine, of pinned Debian packages: where these have moved on, their tests are skipped and say so.
-# The next two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page. The last is
-# bubblewrap, for the tests of the sandbox.
+# The next two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page. Then there are
+# bubblewrap, for the tests of the sandbox, and OpenSSH's server, adb and proot from apt where root may, for those of devices.
 fetched-all: fetched
 	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
 	-$(BIN)/edgepack fetch --target linux-arm64-min
@@ -80,6 +79,7 @@ fetched-all: fetched
 	-$(BIN)/python -m tests.support.npm_tools
 	-$(BIN)/python -m tests.support.chromium
 	-$(BIN)/python -m tests.support.bubblewrap
+	-$(BIN)/python -m tests.support.device_tools
 
 # The docs site, into site/; a link or heading that is not there is an error.
 docs: $(VENV)/.installed-test

@@ -22,7 +22,7 @@ from rich.table import Table
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.support.engine_kernels import COMPILER, Product, has_level, place  # noqa: E402
+from tests.support.engine_kernels import COMPILER, SHARED, Product, has_level, place  # noqa: E402
 from tests.support.native import compile_apart  # noqa: E402
 
 from edgepack_engine.builder import sources  # noqa: E402
@@ -64,7 +64,7 @@ def main() -> None:
 
 def compiled(folder: Path, level: str) -> Path:
     """Both levels: the program names them."""
-    names = ("kernels.h", "kernels.inc", "level.h", "plan.h", *(f"kernels_{name}.cc" for name in LEVELS))
+    names = (*SHARED, *(f"kernels_{name}.cc" for name in LEVELS))
     chosen = {name: text for name, text in sources() if name in names}
     own = Path(__file__).with_suffix(".cc")
     chosen[own.name] = own.read_text(encoding="utf-8")

@@ -2,8 +2,7 @@
 
     python3 benchmarks/gpu_check.py [dist/gpu-kit [RESULTS]]
 
-Each check is a process of its own, with the runner's own sources or the bundle's own program, so that one that crashes
-or hangs takes no other with it. RESULTS (by default $OUT, else the kit's folder) gets `gpu.json` and `gpu.md`, written anew
+Each check is a run of the bundle's own program, so that one that crashes or hangs takes no other with it. RESULTS (by default $OUT, else the kit's folder) gets `gpu.json` and `gpu.md`, written anew
 after each check: what was learned stays, whatever comes next. Everything ends within ten minutes. Exit code 1 when a
 check fails, 2 when there is nothing to check with.
 """
@@ -19,10 +18,8 @@ import subprocess
 import sys
 import tarfile
 import time
-from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,7 +27,8 @@ PROVIDER = "libonnxruntime_providers_cuda.so"
 CUDA = ("libcuda.so.1", "libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13")
 LEAST_COSINE = 0.9999
 PRUNED_ERROR = "was pruned"
-ROUNDS, WARM_UP = 60, 15
+TOKENS = 32
+"""Of the texts whose time is compared."""
 ALL_SECONDS, CHECK_SECONDS = 540, 100
 PLACES = (
     "/usr/local/nvidia/lib64",
@@ -172,69 +170,45 @@ def provider_of(manifest: dict[str, Any], options: str) -> dict[str, Any]:
     return provider
 
 
-def one(place: Path, folder: str, batch: int, options: str) -> dict[str, Any]:
-    """In a process of its own: vectors beside full precision, and how long batches take."""
-    sys.path.insert(0, str(ROOT / "src"))
-    from edgepack.runner.frozen.base.errors import EmbedError
-    from edgepack.runner.frozen.model.embedder import pad
-    from edgepack.runner.frozen.model.loaded import LoadedModel
-    from edgepack.runner.frozen.model.ort import OrtError
-
-    facts = json.loads((place / "facts.json").read_text())
-    manifest = json.loads((place / "bundle" / "manifest.json").read_text())
-    provider = provider_of(manifest, options)
+def variant_of(place: Path, folder: str, options: str) -> Path:
+    """The bundle with other libraries or settings: a folder with a program of its own, which finds its bundle by its place."""
+    made = place / f"variant-{folder}{'-' + options if options else ''}"
+    if made.exists():
+        return made
+    unfinished = made.with_name(made.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
     libraries = place / ("bundle/lib" if folder == "lib" else folder)
-    model = str(place / "bundle" / manifest["model"]["file"])
-    values: dict[str, Any] = {"runtime": {"provider": provider}}
-    bundle = SimpleNamespace(
-        library=str(next(libraries.glob("libonnxruntime.so*"))),
-        model=model,
-        cpu_model=model,
-        directory=str(place / "bundle"),
-        value=lambda *keys: values[keys[0]],
-    )
-    said: dict[str, Any] = {}
-    try:
-        begun = time.perf_counter()
-        loaded = LoadedModel(bundle, 4)  # type: ignore[arg-type]
-        said |= {"provider": loaded.provider, "device": loaded.device, "nodes": loaded.nodes}
-        said["load_s"] = round(time.perf_counter() - begun, 3)
-        rows = [(ids, [0] * len(ids)) for ids in facts["ids"]]
-        begun = time.perf_counter()
-        try:
-            found: list[array[float]] = loaded.session.run(*pad(rows[:1], 0))
-            said["first_run_s"] = round(time.perf_counter() - begun, 3)
-            found = []
-            for start in range(0, len(rows), batch):
-                found += loaded.session.run(*pad(rows[start : start + batch], 0))
-        except OrtError as error:
-            said["raw"] = str(error)[:1500]
-            raise loaded.failure(error) from error
-        cosines = [cosine(a, b) for a, b in zip(found, facts["vectors"], strict=True)]
-        said |= {"min_cosine": min(cosines), "mean_cosine": sum(cosines) / len(cosines)}
-        times = measure(loaded, pad(full_rows(rows, batch), 0))
-        median = times[len(times) // 2]
-        said |= {"batch_ms": round(median * 1e3, 3), "least_ms": round(times[0] * 1e3, 3)}
-        said["texts_a_second"] = round(batch / median, 1)
-    except EmbedError as error:
-        said |= {"error": error.message, "code": error.exit_code}
-        said.setdefault("raw", str(error.__cause__ or "")[:1500])
-    return said
+    shutil.copytree(place / "bundle", unfinished, ignore=shutil.ignore_patterns("lib"))
+    (unfinished / "lib").symlink_to(libraries)
+    manifest = json.loads((unfinished / "manifest.json").read_text())
+    manifest["runtime"]["provider"] = provider_of(manifest, options)
+    (unfinished / "manifest.json").write_text(json.dumps(manifest))
+    return unfinished.rename(made)
 
 
-def full_rows(rows: Sequence[tuple[list[int], list[int]]], batch: int) -> list[tuple[list[int], list[int]]]:
-    """A batch of rows of 32 tokens, made of the real ones."""
-    tokens = [token for ids, _ in rows for token in ids]
-    return [(tokens[32 * at : 32 * at + 32], [0] * 32) for at in range(batch)]
-
-
-def measure(loaded: Any, feed: Sequence[Any]) -> list[float]:
-    times = []
-    for _ in range(WARM_UP + ROUNDS):
-        begun = time.perf_counter()
-        loaded.session.run(*feed)
-        times.append(time.perf_counter() - begun)
-    return sorted(times[WARM_UP:])
+def one(
+    place: Path, folder: str, loading: str, batch: int, options: str, folders: Sequence[str], seconds: float
+) -> dict[str, Any]:
+    """Vectors beside full precision, and how long batches of 32 tokens take, by the bundle's own program."""
+    facts = json.loads((place / "facts.json").read_text())
+    program = variant_of(place, folder, options) / "embed"
+    env = environment(folders, CUDA_MODULE_LOADING=loading)
+    until = time.monotonic() + seconds
+    size = ["--batch-size", str(batch)]
+    embedded = ended([str(program), *size, "--out", "json", *facts["texts"]], env, seconds, longest=None)
+    if "error" in embedded:
+        return {"error": embedded["error"]}
+    found = [record["embedding"] for record in json.loads(embedded["output"])]
+    cosines = [cosine(a, b) for a, b in zip(found, facts["vectors"], strict=True)]
+    said: dict[str, Any] = {"min_cosine": min(cosines), "mean_cosine": sum(cosines) / len(cosines)}
+    measured = ended([str(program), "--bench", "--json", *size], env, until - time.monotonic(), longest=None)
+    if "error" in measured:
+        return {**said, "error": measured["error"]}
+    bench = json.loads(measured["output"])
+    rows = [row for row in bench["lengths"] if row["tokens"] == TOKENS]
+    said |= {name: bench[name] for name in ("provider", "device", "nodes") if name in bench}
+    said |= {"load_ms": bench["load_ms"], "first_vector_ms": bench["first_vector_ms"]}
+    return {**said, **{name: row[name] for row in rows for name in ("text_ms", "texts_per_second")}}
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float:
@@ -243,8 +217,10 @@ def cosine(first: Sequence[float], second: Sequence[float]) -> float:
     return product / norms if norms else 0.0
 
 
-def ended(command: Sequence[str], env: dict[str, str], seconds: float) -> dict[str, Any]:
-    """What a process said at last, and how it ended when it did not end well."""
+def ended(
+    command: Sequence[str], env: dict[str, str], seconds: float, *, longest: int | None = 1500
+) -> dict[str, Any]:
+    """What a process said at last (all of it where ``longest`` is None), and how it ended when it did not end well."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, env=env, timeout=seconds, errors="replace"
@@ -254,7 +230,7 @@ def ended(command: Sequence[str], env: dict[str, str], seconds: float) -> dict[s
         return {"error": f"did not end within {seconds:.0f} s: {tail}"}
     except OSError as error:
         return {"error": str(error)}
-    said: dict[str, Any] = {"output": done.stdout.strip()[-1500:]}
+    said: dict[str, Any] = {"output": done.stdout.strip()[-(longest or 0) :]}
     if done.returncode < 0:
         said["error"] = f"ended by {signal.Signals(-done.returncode).name}: {done.stderr[-600:]}"
     elif done.returncode:
@@ -265,13 +241,11 @@ def ended(command: Sequence[str], env: dict[str, str], seconds: float) -> dict[s
 def check(
     place: Path, folder: str, loading: str, batch: int, options: str, folders: Sequence[str], seconds: float
 ) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--one", str(place), folder, str(batch), options]
-    ran = ended(command, environment(folders, CUDA_MODULE_LOADING=loading), seconds)
     said: dict[str, Any] = {"folder": folder, "loading": loading, "batch": batch, "options": options}
     try:
-        said |= json.loads(ran.pop("output", "").splitlines()[-1])
-    except (IndexError, ValueError):
-        said |= {"error": "it said nothing", **ran}
+        said |= one(place, folder, loading, batch, options, folders, seconds)
+    except (KeyError, OSError, ValueError) as error:
+        said |= {"error": f"it said something else: {error}"}
     if folder == "broken":
         said["good"] = PRUNED_ERROR in said.get("error", "")
     else:
@@ -284,7 +258,7 @@ def check(
 
 
 def program(place: Path, arguments: Sequence[str], folders: Sequence[str], seconds: float) -> dict[str, Any]:
-    """The bundle's own frozen program, as a user runs it."""
+    """The bundle's own program, as a user runs it."""
     cache = place / "cache"
     command = [str(place / "bundle" / "embed"), *arguments]
     ran = ended(command, environment(folders, EMBED_CACHE=str(cache)), seconds)
@@ -297,7 +271,7 @@ def ratio(results: Sequence[dict[str, Any]], options: str) -> float | None:
     def best(folder: str, wanted: str) -> float:
         return max(
             (
-                each.get("texts_a_second", 0.0)
+                each.get("texts_per_second", 0.0)
                 for each in results
                 if (each.get("folder"), each.get("loading"), each.get("batch"), each.get("options"))
                 == (folder, "LAZY", 32, wanted)
@@ -317,13 +291,21 @@ def report(facts: dict[str, Any], results: Sequence[dict[str, Any]]) -> str:
         *(f"- {line}" for line in facts["libraries"].splitlines()),
         f"- pruned against all units at batch 32: {facts['ratio']}; against ONNX Runtime's own settings: {facts['ratio_defaults']}",
         "",
-        "| library | loading | batch | least cosine | load s | first run s | batch ms | texts a second | |",
+        "| library | loading | batch | least cosine | load ms | first vector ms | one text ms | texts a second | |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for each in results:
         if "folder" in each:
             name = " ".join(filter(None, (each["folder"], each["options"])))
-            keys = ("loading", "batch", "min_cosine", "load_s", "first_run_s", "batch_ms", "texts_a_second")
+            keys = (
+                "loading",
+                "batch",
+                "min_cosine",
+                "load_ms",
+                "first_vector_ms",
+                "text_ms",
+                "texts_per_second",
+            )
             cells = [str(each.get(key, "")) for key in keys]
             verdict = ("good" if each["good"] else "FAILED") + (
                 f": {each['error']}" if "error" in each else ""
@@ -373,9 +355,6 @@ def run_all(place: Path, results_folder: Path) -> int:
 
 def main() -> int:
     words = sys.argv[1:]
-    if words[:1] == ["--one"]:
-        print(json.dumps(one(Path(words[1]), words[2], int(words[3]), words[4])))  # noqa: T201
-        return 0
     if words == ["--libraries"]:
         print("\n".join(libraries()))  # noqa: T201
         return 0

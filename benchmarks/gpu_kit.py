@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_kit.py --arch 90
 
-`kit.tar.xz` has a thin bundle of all-MiniLM-L6-v2 as `edgepack bundle` makes it, token ids and full-precision
+`kit.tar.xz` has a thin bundle of all-MiniLM-L6-v2 as `edgepack bundle` makes it, texts and full-precision
 vectors; `whole.tar.xz` the provider with all units of the architecture, to compare with. The second may follow in a later copy.
 """
 
@@ -17,7 +17,7 @@ from edgepack.bundles.assemble import assemble
 from edgepack.console import Story
 from edgepack.context import BuildContext
 from edgepack.models.find.source import ingest
-from edgepack.models.reference import reference_vectors, token_batches
+from edgepack.models.reference import reference_vectors
 from edgepack.plugins.context import host_context
 from edgepack.plugins.host import load_plugins
 from edgepack.records.model import ModelSource
@@ -106,10 +106,9 @@ def is_held(image: Image, offset: int) -> bool:
 
 
 def questions(source: ModelSource, count: int, context: BuildContext) -> dict[str, object]:
-    """Token ids of texts, each alone, and the full-precision model's vectors."""
+    """Texts, and the full-precision model's vectors."""
     texts = verification_texts()[:count]
-    rows = [feed["input_ids"][0].tolist() for feed in token_batches(source, texts, 1)]
-    return {"ids": rows, "vectors": reference_vectors(source, texts, context=context).tolist()}
+    return {"texts": texts, "vectors": reference_vectors(source, texts, context=context).tolist()}
 
 
 def write(path: Path, members: list[tuple[str, Path]]) -> None:

@@ -11,7 +11,7 @@ def edgepack_specs() -> Iterable[Spec]:
         Spec(
             axis="builder",
             name="cuda",
-            summary="a folder for NVIDIA GPUs: pruned CUDA provider, fused float16 model, frozen runner",
+            summary="a folder for NVIDIA GPUs: pruned CUDA provider, fused float16 model, native runner",
             make=lazy("edgepack_cuda.builder:create_builder"),
             options=lazy("edgepack_cuda.builder:OPTIONS"),
             missing=lazy("edgepack_cuda.nvidia:missing"),

@@ -14,6 +14,7 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
+    kit,
     read_options,
 )
 from edgepack_cuda.native import resolve
@@ -98,7 +99,9 @@ class CudaBuilder:
         return tuple(sorted({node.op_type for node in graph.node}))
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        return api.freeze_runner(context=self.context, platform=self.target.platform)
+        return kit.link_loading_runner(
+            model, platform=self.target.platform, serve=True, signatures=True, gpu=True, context=self.context
+        )
 
 
 def fetch(target: Target, context: BuildContext) -> None:

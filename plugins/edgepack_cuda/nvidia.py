@@ -56,8 +56,8 @@ def cuda_terms(library: str, wheel: Wheel, *, how: str = "unmodified") -> str:
 
 
 def missing(target: Target) -> Iterator[str]:
-    """Tools that fetching the libraries and freezing the runner need."""
-    return missing_tools("objcopy", "patchelf", packages={"pip": "pip"})
+    """What fetches the libraries, and compiles the program."""
+    return missing_tools("patchelf", packages={"pip": "pip", "ziglang": "zig"})
 
 
 def dotted(capability: object) -> str:

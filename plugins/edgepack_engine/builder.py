@@ -27,7 +27,7 @@ from edgepack_engine.options import OPTIONS
 from edgepack_engine.plan import POOLINGS, write_plan
 
 FILE = "model.plan"
-SCHEMA = "1"
+SCHEMA = "2"
 """Changes when the same model would give another file."""
 BY_TOKEN = "int8-dynamic"
 """The pass that makes what the engine computes, unless it is told to quantize by tensor."""
@@ -42,6 +42,7 @@ class EngineBuilder:
     target: Target
     context: BuildContext
     serve: bool = False
+    attention: str = "int8"
     gives: tuple[str, ...] = ()
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
@@ -57,7 +58,13 @@ class EngineBuilder:
 
         def make(folder: Path) -> None:
             model = onnx.load(graph.file)
-            plan = lower(model, pooling=pooling.mode, normalize=pooling.normalize, longest=source.max_length)
+            plan = lower(
+                model,
+                pooling=pooling.mode,
+                normalize=pooling.normalize,
+                longest=source.max_length,
+                in_floats=self.attention == "float",
+            )
             write_plan(plan, folder / FILE)
 
         # A graph is in the store under what it was made of.
@@ -66,9 +73,11 @@ class EngineBuilder:
             "graph": graph.file.parent.name,
             "pooling": pooling.describe(),
             "longest": str(source.max_length),
+            "attention": self.attention,
         }
         file = self.context.store.cached("engine-plan", inputs, make) / FILE
-        self.context.note(f"plan, {file.stat().st_size / 1e6:.1f} MB")
+        how = ", attention in floats" if self.attention == "float" else ""
+        self.context.note(f"plan, {file.stat().st_size / 1e6:.1f} MB{how}")
         return replace(graph, file=file, format="plan", needs=None, oracle=graph.file, batch_dependent=False)
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact | None:
@@ -96,7 +105,7 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     require_runtime(target.platform, context=context)
     _require_by_token(target, context)
     options = read_options(target, OPTIONS)
-    return EngineBuilder(target=target, context=context, serve=options["serve"])
+    return EngineBuilder(target=target, context=context, **options)
 
 
 def _require_by_token(target: Target, context: BuildContext) -> None:

@@ -39,8 +39,10 @@ NORMS = (
 ACTIVATIONS = {"BiasGelu": Activation.GELU, "Gelu": Activation.GELU, "FastGelu": Activation.GELU_TANH}
 
 
-def lower(model: onnx.ModelProto, *, pooling: str, normalize: bool, longest: int) -> Plan:
-    """The plan of a model that the recipe ``int8`` made, or one of its kin.
+def lower(
+    model: onnx.ModelProto, *, pooling: str, normalize: bool, longest: int, in_floats: bool = False
+) -> Plan:
+    """The plan of a model that the recipe ``int8`` made, or one of its kin; with ``in_floats`` its attention is no product of bytes.
 
     Raises ``UnsupportedModelError`` naming the operator that has no step.
     """
@@ -49,7 +51,7 @@ def lower(model: onnx.ModelProto, *, pooling: str, normalize: bool, longest: int
         raise UnsupportedModelError(
             "the model has no layer normalisation: it is no encoder that a plan can be made of", hint=HINT
         )
-    lowering = _Lowering(graph=Graph(model.graph), longest=longest)
+    lowering = _Lowering(graph=Graph(model.graph), longest=longest, in_floats=in_floats)
     vector = lowering.value(norms[-1].output[0])
     plan = Plan(
         steps=tuple(lowering.steps), vector=vector, pooling=pooling, normalize=normalize, longest=longest
@@ -78,6 +80,7 @@ class _Lowering:
 
     graph: Graph
     longest: int
+    in_floats: bool
     steps: list[Step] = field(default_factory=list)
     floats: dict[str, Buffer] = field(default_factory=dict)
     quantized: dict[str, Buffer] = field(default_factory=dict)
@@ -300,7 +303,8 @@ class _Lowering:
         self._add(
             Operation.ATTENTION,
             made,
-            flags=Flag.CAUSAL if found.reach.causal else Flag.NONE,
+            flags=(Flag.CAUSAL if found.reach.causal else Flag.NONE)
+            | (Flag.IN_FLOATS if self.in_floats else Flag.NONE),
             inputs=(made,),
             sizes=(
                 heads[0],

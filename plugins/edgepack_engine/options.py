@@ -2,4 +2,4 @@
 
 from edgepack.api import OptionTable
 
-OPTIONS: OptionTable = {"serve": False}
+OPTIONS: OptionTable = {"serve": False, "attention": ("int8", "float")}

@@ -71,6 +71,7 @@ class Flag(IntFlag):
     UNSIGNED = 2
     WITHOUT_MEAN = 4
     CAUSAL = 8
+    IN_FLOATS = 16
 
 
 POOLINGS = {"mean": 0, "cls": 1, "lasttoken": 2, "max": 3}

@@ -18,16 +18,31 @@ class PairCheck:
         return None
 
     def bundle(self, bundle: Bundle, /) -> Iterable[str] | None:
-        """What is wrong with the bundle's plan; ``None`` for a bundle without one."""
+        """What is wrong with the bundle's plans; ``None`` for a bundle without one.
+
+        A plan is known by how it begins: what a manifest calls it is its maker's word.
+        """
         model = bundle.manifest["model"]
-        if model.get("format") != "plan":
+        plans = {path for path in _files(bundle) if _begins_as_plan(path)}
+        if model.get("format") == "plan":
+            plans.add(bundle.directory / str(model["file"]))
+        if not plans:
             return None
-        widest = widest_pair(bundle.directory / str(model["file"]))
+        widest = max(map(widest_pair, plans))
         if widest <= WIDEST_PAIR:
             return []
         return [
             f"two neighbouring weights are {widest} together, above {WIDEST_PAIR}: processors without VNNI clip their sums"
         ]
+
+
+def _files(bundle: Bundle) -> Iterator[Path]:
+    yield from (bundle.directory / str(file["path"]) for file in bundle.manifest["files"])
+
+
+def _begins_as_plan(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(MAGIC)) == MAGIC
 
 
 def widest_pair(plan: Path) -> int:

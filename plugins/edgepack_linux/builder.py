@@ -62,7 +62,7 @@ class LinuxBuilder:
 
     @property
     def gives(self) -> tuple[str, ...]:
-        return ("scores", "sparse") if self.runner == "pyinstaller" else ("scores", "sparse", "tokens")
+        return ("scores", "sparse", "tokens")
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         # The first step of a build, and not when the target is created: a bundle that was made elsewhere is verified here.
@@ -70,6 +70,11 @@ class LinuxBuilder:
             raise TargetError(
                 f"target {self.target.name}: the frozen runner can only be made for this machine's architecture, {platform.machine()}",
                 hint=f"--set runner=native, or edgepack runtime lib --target {self.target.name} for just the library",
+            )
+        if self.target.module is not None and source.gives:
+            raise TargetError(
+                f"target {self.target.name}: runner.module goes around models with one vector a text; {source.name} is {source.noun}",
+                hint="leave the module out",
             )
         return api.prepare_model(
             source,
@@ -115,9 +120,9 @@ class LinuxBuilder:
         return api.freeze_runner(
             model=model,
             platform=self.target.platform,
-            standalone=self.stock is not None,
             signatures=self.signatures,
             public_key=self.public_key,
+            module=self.target.module,
             context=self.context,
         )
 
@@ -153,6 +158,11 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     if options["library"] and options["runner"] != "native":
         raise TargetError(
             f"target {target.name}: library goes with the native runner", hint="--set runner=native"
+        )
+    if target.module is not None and options["runner"] == "native":
+        raise TargetError(
+            f"target {target.name}: runner.module goes with the frozen runner",
+            hint="--set runner=pyinstaller",
         )
     return LinuxBuilder(
         target=target,

@@ -11,7 +11,7 @@ def edgepack_specs() -> Iterable[Spec]:
         Spec(
             axis="builder",
             name="tensorrt",
-            summary="a folder for NVIDIA GPUs: TensorRT engine, its libraries, frozen runner",
+            summary="a folder for NVIDIA GPUs: TensorRT engine, its libraries, native runner",
             make=lazy("edgepack_tensorrt.builder:create_builder"),
             options=lazy("edgepack_tensorrt.builder:OPTIONS"),
             missing=lazy("edgepack_cuda.api:missing"),

@@ -16,6 +16,7 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
+    kit,
     read_options,
 )
 from edgepack.api.kit import RuntimeFolder
@@ -85,7 +86,9 @@ class TensorrtBuilder:
         return rtx_runtime(model, profile=profile, capabilities=self.capabilities, libraries=self.libraries)
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        return api.freeze_runner(context=self.context, platform=self.target.platform)
+        return kit.link_loading_runner(
+            model, platform=self.target.platform, serve=True, signatures=True, gpu=True, context=self.context
+        )
 
 
 def fetch(target: Target, context: BuildContext) -> None:

@@ -12,12 +12,15 @@ __all__ = [
     "Quantized",
     "build",
     "bundle",
+    "check_device",
     "check_signature",
     "inspect",
+    "prove",
     "quantize",
     "report",
     "sign",
     "verify",
+    "verify_on",
 ]
 
 

@@ -182,13 +182,19 @@ def prove(
     password; records are signed with it.
     """
     from edgepack.device.session import parse_address
+    from edgepack.project.cells import cells_of
     from edgepack.project.file import find_project
-    from edgepack.verification import prove_built
+    from edgepack.verification import Built, prove_built
 
     found = find_project(None if project is None else Path(project))
     devices = [parse_address(f"{name}={address}") for name, address in found.devices.items()]
     private = None if key is None else _private(key, password)
-    bundles = {each.label: each.path for each in results if each.path is not None and each.error is None}
+    models = {cell.label: cell.wanted.model for cell in cells_of(found)}
+    bundles = [
+        Built(label=each.label, path=each.path, model=models.get(each.label))
+        for each in results
+        if each.path is not None and each.error is None
+    ]
     with _context(offline=offline, progress=progress) as context:
         return prove_built(bundles, devices, force=force, sign=private, context=context)
 

@@ -24,7 +24,14 @@ from edgepack.bundles.place import (
 )
 from edgepack.bundles.provenance import dependencies_of, provenance_file, statement
 from edgepack.bundles.room import require_room
-from edgepack.errors import BundleError, MissingToolError, PluginError, UsageError, VerificationError
+from edgepack.errors import (
+    BundleError,
+    MissingToolError,
+    PluginError,
+    TargetError,
+    UsageError,
+    VerificationError,
+)
 from edgepack.files.store import sha256_of
 from edgepack.models.find.source import ingest, name_of
 from edgepack.models.inspection import TABLE_TARGETS
@@ -38,7 +45,7 @@ from edgepack.plugins.given import given_by_target
 from edgepack.plugins.host import PluginHost
 from edgepack.recipes.expected import Expected, expected
 from edgepack.recipes.registry import passes_for, passes_of, whose_passes
-from edgepack.records.bundle import Bundle
+from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.report import Memory, PackageSize, Report, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
@@ -52,6 +59,7 @@ from edgepack.reports.text import as_record
 from edgepack.signing.keys import PrivateKey, load_public
 from edgepack.signing.signatures import sign_bundle, sign_copy, sign_file, signature_of
 from edgepack.tools import install_hint
+from edgepack.verifier.confined.module_process import text_module
 from edgepack.verifier.copies import require_used_files
 from edgepack.verifier.facts import require_facts, require_precision
 from edgepack.verifier.gate import require_oracle, verify
@@ -103,6 +111,7 @@ def build(
     builder = registered.create(target, context)
     for options in (target.model, target.model.for_scores()):
         passes_of(options.recipe, context)  # refuses unknown ones before a model is fetched
+    _require_module(target, context)
     _require_tools(registered.missing(target), context)
     _require_place(output, model, target, force=force)
     require_room(output=output, cache=context.store.root)
@@ -130,6 +139,7 @@ def build(
             runtime = runtime and replace(runtime, provides=None)
     with story.step("runner"):
         runner = builder.make_runner(prepared, runtime)
+        source = _with_module(source, target, runner, context)
     # Archive and report go to their places after the folder: whatever a kill leaves there, none is beside another bundle's.
     with (
         held_place(destination, waiting=partial(_tell_of_another, destination, context)),
@@ -207,6 +217,32 @@ def _require_tools(tools: Sequence[str], context: HostContext) -> None:
     if not set(context.store.kinds()) - FETCHED:
         raise MissingToolError(missing, hint=hint)
     context.warn(f"{missing}; without them, only what is in the cache can be used ({hint})")
+
+
+def _require_module(target: Target, context: HostContext) -> None:
+    """Raise ``TargetError`` for a module that cannot be loaded, before anything is made for it."""
+    if target.module is None:
+        return
+    if not target.module.is_file():
+        raise TargetError(f"target {target.name}: runner.module: there is no file {target.module}")
+    try:
+        text_module(target.module, context=context)
+    except VerificationError as error:
+        raise TargetError(f"target {target.name}: runner.module: {error.message}", hint=error.hint) from error
+
+
+def _with_module(
+    source: ModelSource, target: Target, runner: RunnerArtifact, context: HostContext
+) -> ModelSource:
+    """The model as it is judged: with what the program has around it. Raises ``TargetError`` for a program that runs no module."""
+    if target.module is None:
+        return source
+    if runner.module is None:
+        raise TargetError(
+            f"target {target.name}: its program has no Python, which runner.module asks for",
+            hint="take a target with the frozen runner, such as linux-x86, or leave the module out",
+        )
+    return replace(source, module=text_module(runner.directory / runner.module, context=context))
 
 
 def _require_place(output: Path, model: str | None, target: Target, *, force: bool) -> None:

@@ -50,6 +50,11 @@ class _Package:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Runner:
+    module: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class _File:
     """A target file, key by key."""
 
@@ -60,6 +65,7 @@ class _File:
     model: ModelOptions = field(default_factory=ModelOptions)
     budget: _Budget = field(default_factory=_Budget)
     package: _Package = field(default_factory=_Package)
+    runner: _Runner = field(default_factory=_Runner)
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -69,6 +75,7 @@ KNOWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "model": keys_of(ModelOptions),
     "budget": keys_of(_Budget),
     "package": keys_of(_Package),
+    "runner": keys_of(_Runner),
 }
 
 
@@ -149,6 +156,7 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
         memory_length=file.budget.max_length,
         packages=file.package.formats,
         version=file.package.version,
+        module=file.runner.module,
         options=file.options,
         extra=extra,
         origin=origin,
@@ -264,6 +272,7 @@ _HOW = {
     "model.score_recipe": _recipe,
     "model.calibration": _file_name,
     "model.prompts": _prompts,
+    "runner.module": _file_name,
     "budget.download": _size("download", "30 MB"),
     "budget.memory": _size("memory", "128 MB"),
     "budget.threads": _count("threads = 2"),

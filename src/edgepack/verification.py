@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from edgepack.signing.signatures import (
 from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
+from edgepack.verifier.confined.module_process import module_of
 from edgepack.verifier.copies import require_used_files
 from edgepack.verifier.facts import given_by_bundle, require_facts, require_precision, require_promises
 from edgepack.verifier.gate import verification_texts
@@ -113,6 +114,7 @@ def verify_again(
             again = reading.over(reading_of(bundle, context))
             source = ingest(model or _origin(bundle, context), reading=again, context=context)
             source = given_by_bundle(bundle, source)
+            source = replace(source, module=module_of(bundle, context=context))
             said = require_facts(bundle, source)
             require_sound(bundle, context=context)
         with story.step("verify"):
@@ -205,15 +207,25 @@ def verify_on_devices(
         return OnDevices(results=tuple(results), failures=tuple(failures), record=file if results else None)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """A bundle of a project."""
+
+    label: str
+    path: Path
+    model: str | None
+    """What it was made of, as ``--model`` takes it."""
+
+
 def prove_built(
-    bundles: Mapping[str, Path],
+    bundles: Sequence[Built],
     devices: Sequence[Address],
     *,
     force: bool = False,
     sign: PrivateKey | None = None,
     context: HostContext,
 ) -> list[DeviceProof]:
-    """Prove each bundle, by its label, on the devices that it is for; what a record of ours has of it there is not measured again."""
+    """Prove each bundle on the devices that it is for; what a record of ours has of it there is not measured again."""
     there: dict[Address, DeviceDescription] = {}
     found: list[DeviceProof] = []
     for at in devices:
@@ -222,20 +234,19 @@ def prove_built(
                 there[at] = describe(session, context=context).device
         except EdgepackError as error:
             found += [
-                DeviceProof(label=label, device=at.id, state="not there", reason=error.message)
-                for label in bundles
+                DeviceProof(label=built.label, device=at.id, state="not there", reason=error.message)
+                for built in bundles
             ]
-    for label, path in bundles.items():
-        bundle = open_bundle(path)
+    for built in bundles:
+        bundle = open_bundle(built.path)
         for at, device in there.items():
             if fits(bundle, device):
-                found.append(_proof(label, path, bundle, at, force=force, sign=sign, context=context))
+                found.append(_proof(built, bundle, at, force=force, sign=sign, context=context))
     return found
 
 
 def _proof(
-    label: str,
-    path: Path,
+    built: Built,
     bundle: Bundle,
     at: Address,
     *,
@@ -243,12 +254,13 @@ def _proof(
     sign: PrivateKey | None,
     context: HostContext,
 ) -> DeviceProof:
+    label, path = built.label, built.path
     try:
         public = None if sign is None else sign.public
         kept = kept_results(record_file_of(path, bundle.name), bundle, key=public, store=context.store)
         if not force and any(each.id == at.id and each.status == "passed" for each in kept):
             return DeviceProof(label=label, device=at.id, state="up to date")
-        made = verify_on_devices(path, [at], model=None, sign=sign, context=context)
+        made = verify_on_devices(path, [at], model=built.model, sign=sign, context=context)
     except EdgepackError as error:
         return DeviceProof(
             label=label, device=at.id, state="failed", reason=error.message, exit_code=error.exit_code

@@ -9,7 +9,7 @@ from onnx import helper
 from tests.support.command import edgepack
 
 from edgepack.files.elf import architecture, glibc_floor
-from edgepack.runner.frozen.model.ort import OrtError, Session
+from edgepack.models.ort.c_api import OrtError, Session
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(7200)]
 

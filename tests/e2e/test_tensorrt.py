@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from ctypes import byref, c_size_t, c_void_p
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +23,6 @@ from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.runner.frozen.gpu import provider
-from edgepack.runner.frozen.model import ort
-from edgepack.runner.frozen.model.loaded import CPU
 from edgepack.targets import built_in_targets, read_target
 from edgepack.tools import run_tool
 from edgepack.verifier.gate import verification_texts
@@ -35,6 +31,8 @@ from edgepack_tensorrt.builder import TensorrtBuilder, create_builder
 from edgepack_tensorrt.runtime import LIBRARY, NAME
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("gpu_wheels"), pytest.mark.timeout(3600)]
+
+CPU = "CPUExecutionProvider"
 
 # Of the bundle's files, where they are somebody else's and as they came.
 SIZES = {
@@ -277,7 +275,7 @@ NO_MEMORY = {
 def classic(
     online: HostContext, minilm: ModelSource, bundle: Bundle, tmp_path_factory: pytest.TempPathFactory
 ) -> Bundle:
-    """A bundle with classic TensorRT, on the frozen program of the other."""
+    """A bundle with classic TensorRT."""
     folder = tmp_path_factory.mktemp("classic")
     home = write_home(folder / "home", "10.13.3")
     for name in ("libnvinfer.so.10.13.3", "libnvonnxparser.so.10.13.3"):
@@ -326,45 +324,29 @@ def test_classic_tensorrt_up_to_the_first_memory_of_the_gpu(classic: Bundle, tmp
     (tmp_path / "cuda.so").rename(providers[1])
 
 
-class OnTheProcessor:
-    """A provider for ``Session`` that goes through a plugin's functions with the device that is always there."""
-
-    api_version = provider.API_VERSION
-    slots = provider.SLOTS
-    releases = provider.RELEASE
-
-    def __init__(self) -> None:
-        self.refused = ""
-
-    def append(self, api: ort.Api, env: c_void_p, options: c_void_p) -> None:
-        api.call("AddSessionConfigEntry", options, b"session.record_ep_graph_assignment_info", b"1")
-        api.call("SetSessionGraphOptimizationLevel", options, provider.LEVELS["none"])
-        try:
-            api.call("RegisterExecutionProviderLibrary", env, b"none", b"/nowhere/libnone.so")
-        except ort.OrtError as error:
-            self.refused = str(error)
-        found, count = c_void_p(), c_size_t()
-        api.call("GetEpDevices", env, byref(found), byref(count))
-        devices = (c_void_p * count.value).from_address(found.value or 0)
-        (processor,) = [each for each in devices if provider.device_name(api, each) == CPU]
-        keys, values = provider.strings({})
-        first = (c_void_p * 1)(processor)
-        api.call("SessionOptionsAppendExecutionProvider_V2", options, env, first, 1, keys, values, 0)
-
-
 @pytest.mark.parametrize("kind", ["rtx", "classic"])
-def test_the_functions_of_the_c_api_are_where_the_runner_looks_for_them(
-    kind: str, request: pytest.FixtureRequest, bundle: Bundle
+def test_the_functions_of_the_c_api_are_where_the_program_looks_for_them(
+    kind: str, request: pytest.FixtureRequest, bundle: Bundle, tmp_path: Path
 ) -> None:
-    """In ONNX Runtime 1.24.4 and 1.31.1: each call answers as the function that it is named after."""
+    """In ONNX Runtime 1.24.4 and 1.31.1, with the device that is always there: each call answers as the function that it is named after."""
     made: Bundle = bundle if kind == "rtx" else request.getfixturevalue("classic")
-    library = made.directory / made.manifest["runtime"]["library"]
-    appended = OnTheProcessor()
-    with ort.Session(library, bundle.directory / "model/cpu.onnx", provider=appended) as session:
-        assert session.runtime_version == {"rtx": "1.24.4", "classic": "1.31.1"}[kind]
-        assert "/nowhere/libnone.so" in appended.refused
-        (nodes,) = session.ask(provider.assignment).items()
-        assert nodes[0] == CPU
-        assert nodes[1] > 50
-        (vector,) = session.run([[101, 102]], [[1, 1]])
-        assert len(vector) == 384
+    folder = Path(shutil.copytree(made.directory, tmp_path / "bundle", copy_function=os.link, symlinks=True))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["runtime"]["version"] == {"rtx": "1.24.4", "classic": "1.31.1"}[kind]
+    if kind == "rtx":
+        manifest["model"]["file"] = manifest["model"]["cpu_file"]
+    processor = {"name": CPU, "append": "plugin", "library": "", "options": {}, "optimization": "none"}
+    manifest["runtime"]["provider"] |= {**processor, "capabilities": [], "libraries": []}
+    (folder / "manifest.json").unlink()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    driver = compile_library(tmp_path / "driver/libcuda.so.1", DRIVER).parent
+    program: list[str | Path] = ["env", f"LD_LIBRARY_PATH={driver}", folder / "embed"]
+    said = json.loads(run_tool([*program, "--bench", "--json"]))
+    assert said["provider"] == CPU
+    assert said["nodes"][CPU] > 50
+    command = [*program, "--out", "json", "a cat"]
+    assert len(json.loads(run_tool(command))[0]["embedding"]) == 384
+    manifest["runtime"]["provider"]["library"] = "lib/libnone.so"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ToolError, match="libnone"):
+        run_tool(command)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from tests.support.berts import write_bert
 from tests.support.cuda_libraries import Unit, library
 from tests.support.fake_tensorrt import fake_wheels
-from tests.support.sample_program import HAS
+from tests.support.native import compile_program
 
 from edgepack.api import TargetBuilder
 from edgepack.bundles.archive import archive_of, pack
@@ -18,10 +17,12 @@ from edgepack.bundles.assemble import assemble
 from edgepack.console import Story
 from edgepack.files.store import Store
 from edgepack.models.find.source import ingest
+from edgepack.models.read.tokenizer import minimal_json
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.runner.freeze.sample_bundle import stock_library
+from edgepack.runner.tokenizer.compile import compiled_tokenizer
 from edgepack.verification import verify_again
 from edgepack_cuda import runtime as cuda_runtime
 from edgepack_cuda.nvidia import SHARED
@@ -30,11 +31,10 @@ from edgepack_tensorrt import runtime as tensorrt_runtime
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.tools("gcc", "python", "env", may=("dpkg-query", "patchelf", "setpriv", "nvidia-smi")),
+    pytest.mark.tools("gcc", "c++", "python", "env", may=("dpkg-query", "patchelf", "setpriv", "nvidia-smi")),
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
     pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there is a GPU here"),
 ]
-START = "import sys; from edgepack.runner.frozen.__main__ import start; directory = sys.argv.pop(1); start(directory)"
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +71,11 @@ def context(gpu_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> RunnerArtifact:
-    """The program in Python, unfrozen: freezing it takes longer than all that is tried here."""
+def program(model: Path, context: HostContext, tmp_path_factory: pytest.TempPathFactory) -> RunnerArtifact:
     folder = tmp_path_factory.mktemp("program")
-    embed = folder / "embed"
-    embed.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{START}" "$(dirname "$0")" "$@"\n')
-    embed.chmod(0o755)
-    return RunnerArtifact(directory=folder, program="embed", kind="script")
+    compile_program(folder / "embed")
+    tokenizer = compiled_tokenizer(minimal_json(ingest(str(model), context=context)), context=context)
+    return RunnerArtifact(directory=folder, program="embed", kind="native", tokenizer=tokenizer)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +87,8 @@ def test_the_folder_and_the_archive_of_a_gpu_target(
     host = load_plugins()
     # Random weights put texts closer together than any trained model does.
     target = host.target(
-        target_name, (f"platform.has={json.dumps(HAS)}", "model.min_agreement=0.9", "model.min_top10=0.9")
+        target_name,
+        (f"platform.has={json.dumps(['/usr/lib'])}", "model.min_agreement=0.9", "model.min_top10=0.9"),
     )
     builder: TargetBuilder = host.create(target, context)
     prepared = builder.prepare_model(ingest(str(model), context=context))

@@ -16,8 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.support.berts import onnx_vectors, some_tokens, write_bert
 from tests.support.fake_cuda import compile_driver, compile_library
 from tests.support.fake_tensorrt import fake_wheels, write_home
+from tests.support.native import compile_program
 from tests.support.run_path import run_path
-from tests.support.sample_program import HAS
 
 from edgepack.bundles.assemble import assemble
 from edgepack.bundles.manifest import digest as digest_of
@@ -35,11 +35,13 @@ from edgepack.errors import (
 from edgepack.files.elf import needed_libraries
 from edgepack.files.shared_libraries import closure_of
 from edgepack.files.store import Store
+from edgepack.models.read.tokenizer import minimal_json
 from edgepack.models.reference import exported_model, reference_vectors
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Target
+from edgepack.runner.tokenizer.compile import compiled_tokenizer
 from edgepack.targets import built_in_targets, read_target
 from edgepack.verifier.run import BundleRunner
 from edgepack_cuda import runtime as cuda_runtime
@@ -49,10 +51,9 @@ from edgepack_tensorrt.engine import build_engine
 from edgepack_tensorrt.profile import Profile
 from edgepack_tensorrt.shared_weights import share_weights
 
-pytestmark = pytest.mark.tools("gcc", "python", may=("dpkg-query", "patchelf", "env"))
+pytestmark = pytest.mark.tools("gcc", "g++", "python", may=("dpkg-query", "patchelf", "env"))
 
 PROFILE = Profile(usual_texts=2, most_texts=4, usual_tokens=8, most_tokens=16)
-START = "import sys; from edgepack.runner.frozen.__main__ import start; directory = sys.argv.pop(1); start(directory)"
 
 
 @pytest.fixture(scope="module")
@@ -88,18 +89,18 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> ModelSource:
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> RunnerArtifact:
-    """The program in Python, unfrozen."""
+def program(kept: HostContext, bert: ModelSource, tmp_path_factory: pytest.TempPathFactory) -> RunnerArtifact:
+    """The native program."""
     folder = tmp_path_factory.mktemp("program")
-    embed = folder / "embed"
-    embed.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{START}" "$(dirname "$0")" "$@"\n')
-    embed.chmod(0o755)
-    return RunnerArtifact(directory=folder, program="embed", kind="script")
+    compile_program(folder / "embed")
+    shutil.rmtree(folder / "embed-sources", ignore_errors=True)
+    tokenizer = compiled_tokenizer(minimal_json(bert), context=kept)
+    return RunnerArtifact(directory=folder, program="embed", kind="native", tokenizer=tokenizer)
 
 
 def target_with(*overrides: str) -> Target:
     file = next(file for file in built_in_targets() if file.name == "linux-x64-tensorrt.toml")
-    return read_target(file, origin="edgepack", overrides=(f"platform.has={json.dumps(HAS)}", *overrides))
+    return read_target(file, origin="edgepack", overrides=overrides)
 
 
 def builder_for(context: HostContext, *overrides: str) -> TensorrtBuilder:

@@ -29,7 +29,7 @@ TASKS: tuple[type[ctypes.Structure], ...] = (
 
 def compile_program(program: Path, changed: Mapping[str, str] | None = None) -> Path:
     """The program of all levels; ``changed`` are sources in the place of the engine's."""
-    names = ("kernels.h", "kernels.inc", "level.h", "plan.h", "kernels_base.cc", "kernels_neon.cc")
+    names = (*engine.SHARED, "kernels_base.cc", "kernels_neon.cc")
     chosen = {name: text for name, text in {**dict(sources()), **(changed or {})}.items() if name in names}
     own = Path(__file__).with_suffix(".cc")
     chosen[own.name] = own.read_text(encoding="utf-8")

@@ -31,6 +31,8 @@ NEEDS = {
 LIBRARY = "ENGINE_KERNELS"
 """The variable that names a library to test in the place of the one that is compiled."""
 KERNELS = ("norm", "quantize", "product", "attention", "gate", "rotate", "norm_heads")
+SHARED = ("kernels.h", "kernels.inc", "numbers.inc", "attention.inc", "level.h", "plan.h", "unfused.h")
+"""What every level includes."""
 COMPILER = (sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-linux-gnu.2.28")
 
 
@@ -71,7 +73,7 @@ class Attention(ctypes.Structure):
             (name, c_size_t)
             for name in ("stride", "output_stride", "tokens", "heads", "groups", "size", "radius")
         ),
-        ("causal", c_bool),
+        *((name, c_bool) for name in ("causal", "in_floats")),
         ("scale", c_float),
         ("distances", c_void_p),
         ("reach", c_size_t),
@@ -153,6 +155,14 @@ class Guarded:
         self._used.clear()
 
 
+def attention_room(tokens: int, size: int) -> int:
+    """As kernels.h has it."""
+    wide = 16 if tokens <= 128 else 128
+    padded = -(-tokens // wide) * wide
+    numbers = padded * (size + 3) + -(-padded // 128) * size + 120 * (size + size // 2 + 3)
+    return -(-numbers // 16) * 16
+
+
 def place(array: Array | None) -> int | None:
     """Where an array lies."""
     return None if array is None else array.ctypes.data
@@ -175,8 +185,7 @@ def compile_kernels(
     chosen = {
         name: text
         for name, text in {**dict(sources()), **(changed or {})}.items()
-        if name in ("kernels.h", "kernels.inc", "level.h", "plan.h")
-        or name in [f"kernels_{level}.cc" for level in levels]
+        if name in SHARED or name in [f"kernels_{level}.cc" for level in levels]
     }
     main = '#include "kernels.h"\n' + own
     return compile_apart({**chosen, "levels.cc": main}, library, *flags, "-shared", "-fPIC", by=by)

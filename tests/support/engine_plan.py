@@ -40,6 +40,22 @@ def _unpacked(weights: Array) -> Array:
     return weights.transpose(1, 3, 0, 2).reshape(deep * rows, panels * columns).astype(np.int64)
 
 
+def _whole(x: Array) -> tuple[Array, Array]:
+    """Heads [tokens, heads, size] as integers, and each one's scale."""
+    scales = np.maximum(np.abs(x).max(axis=2), 1e-12) / 127
+    return np.rint(x / scales[..., None]), scales
+
+
+def _in_bytes(weights: Array) -> Array:
+    """Rounded to 255ths of the largest of each tile of 128 keys."""
+    made = weights.copy()
+    for first in range(0, weights.shape[2], 128):
+        tile = weights[..., first : first + 128]
+        steps = np.maximum(tile.max(axis=2, keepdims=True), 1e-20) / 255
+        made[..., first : first + 128] = np.rint(tile / steps) * steps
+    return made
+
+
 class _Text:
     def __init__(self, plan: Plan, ids: Array, types: Array) -> None:
         self.plan, self.ids, self.types = plan, ids, types
@@ -144,6 +160,9 @@ class _Text:
         places = ((0, heads), (key, groups), (value, groups))
         q, k, v = (x[:, at : at + count * size].reshape(len(x), count, size) for at, count in places)
         k, v = (np.repeat(each, heads // groups, axis=1) for each in (k, v))
+        if not step.flags & Flag.IN_FLOATS:
+            (q, q_scale), (k, k_scale), (v, v_scale) = (_whole(each) for each in (q, k, v))
+            q, k = q * q_scale[..., None], k * k_scale[..., None]
         scores = np.einsum("qhd,khd->hqk", q, k) * step.numbers[0]
         apart = self.positions[None, :] - self.positions[:, None]
         if reach:
@@ -153,8 +172,10 @@ class _Text:
         hidden |= (apart > 0) & bool(step.flags & Flag.CAUSAL)
         scores = np.where(hidden, -np.inf, scores)
         weights = np.exp(scores - scores.max(axis=2, keepdims=True))
-        weights /= weights.sum(axis=2, keepdims=True)
-        made = np.einsum("hqk,khd->qhd", weights, v).reshape(len(x), -1)
+        total = weights.sum(axis=2, keepdims=True)
+        if not step.flags & Flag.IN_FLOATS:
+            weights = _in_bytes(weights * v_scale.T[:, None])
+        made = (np.einsum("hqk,khd->hqd", weights, v) / total).transpose(1, 0, 2).reshape(len(x), -1)
         if step.outputs[0] is step.inputs[0]:
             x[:, : heads * size] = made
         else:

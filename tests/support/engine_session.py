@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from edgepack.runner.native.sources import source_files
 from edgepack_engine.builder import sources
-from tests.support.engine_kernels import COMPILER
+from tests.support.engine_kernels import COMPILER, SHARED
 from tests.support.native import compile_apart
 
 Array = npt.NDArray[Any]
@@ -23,7 +23,7 @@ def session_sources() -> dict[str, str]:
     engine = {
         name: text
         for name, text in sources()
-        if not name.startswith("kernels") or name in ("kernels.h", "kernels.inc", "kernels_base.cc")
+        if not name.startswith("kernels") or name in (*SHARED, "kernels_base.cc")
     }
     base = {
         name: text

@@ -5,18 +5,21 @@
  *   FAKE_ORT_DEVICES                 how many devices a plugin finds (1)
  *   FAKE_ORT_NODES                   how many nodes the provider was given (1)
  *   FAKE_ORT_OPTIONS                 a file that the provider's options are written to, a line each
+ *   FAKE_ORT_RECORD                  a file that what a session is asked for is added to, a line each
  *
  * When a session ends, what a provider keeps is written into the folder that an option named "..._cache_path" names.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SLOTS = 420, CREATE_STATUS = 0, CREATE_SESSION = 7, CREATE_FROM_ARRAY = 8, RUN = 9 };
-enum { CREATE_OPTIONS = 10, RELEASE_SESSION = 95 };
+enum { CREATE_OPTIONS = 10, NO_PATTERN = 17, OPTIMIZATION = 23, RELEASE_SESSION = 95, ENTRY = 130 };
+enum { DIMENSIONS = 62, SHAPE = 65, RELEASE_SHAPE = 99 };
 typedef void *Status;
 struct base {
   void **(*get_api)(uint32_t);
@@ -28,6 +31,16 @@ static Status (*real_create)(void *, const char *, void *, void **);
 static Status (*real_from_array)(void *, void *, size_t, void *, void **);
 static Status (*real_run)(void *, void *, void *, void *, size_t, void *, size_t, void *);
 
+static void note(const char *form, ...) {
+  const char *path = getenv("FAKE_ORT_RECORD");
+  FILE *file = path ? fopen(path, "a") : NULL;
+  va_list words;
+  if (!file) return;
+  va_start(words, form);
+  vfprintf(file, form, words);
+  va_end(words);
+  fclose(file);
+}
 static int said(const char *name) {
   const char *value = getenv(name);
   return value ? atoi(value) : 1;
@@ -42,6 +55,7 @@ static Status create_options(void *made) {
 }
 static Status create(void *env, const char *model, void *options, void **session) {
   Status failure = fail("FAKE_ORT_SESSION");
+  note("session %s\n", model);
   return failure ? failure : real_create(env, model, options, session);
 }
 static Status from_array(void *env, void *model, size_t size, void *options, void **session) {
@@ -50,7 +64,26 @@ static Status from_array(void *env, void *model, size_t size, void *options, voi
 }
 static Status run(void *s, void *o, void *names, void *in, size_t count, void *out_names, size_t out, void *values) {
   Status failure = fail("FAKE_ORT_RUN");
+  void *info;
+  int64_t shape[2];
+  if (!((Status(*)(void *, void **))real[SHAPE])(*(void **)in, &info)) {
+    ((Status(*)(void *, int64_t *, size_t))real[DIMENSIONS])(info, shape, 2);
+    ((void (*)(void *))real[RELEASE_SHAPE])(info);
+    note("run %d x %d\n", (int)shape[0], (int)shape[1]);
+  }
   return failure ? failure : real_run(s, o, names, in, count, out_names, out, values);
+}
+static Status no_pattern(void *options) {
+  note("no memory pattern\n");
+  return ((Status(*)(void *))real[NO_PATTERN])(options);
+}
+static Status optimization(void *options, int level) {
+  note("optimization %d\n", level);
+  return ((Status(*)(void *, int))real[OPTIMIZATION])(options, level);
+}
+static Status entry(void *options, const char *key, const char *value) {
+  note("entry %s=%s\n", key, value);
+  return ((Status(*)(void *, const char *, const char *))real[ENTRY])(options, key, value);
 }
 static void release_session(void *session) {
   char path[5000];
@@ -66,8 +99,10 @@ static Status take(const char *name, const char *const *keys, const char *const 
   const char *path = getenv("FAKE_ORT_OPTIONS");
   FILE *file = path ? fopen(path, "w") : NULL;
   snprintf(provider, sizeof provider, "%s", name);
+  note("provider %s\n", name);
   for (size_t i = 0; i < count; i++) {
     if (file) fprintf(file, "%s=%s\n", keys[i], values[i]);
+    note("option %s=%s\n", keys[i], values[i]);
     if (strstr(keys[i], "_cache_path")) snprintf(cache, sizeof cache, "%s", values[i]);
   }
   if (file) fclose(file);
@@ -78,6 +113,7 @@ static char registered[64];
 static const char *const devices[] = {"a GPU", "another GPU"};
 static Status register_library(void *env, const char *name, const char *path) {
   snprintf(registered, sizeof registered, "%s", name);
+  note("register %s %s\n", name, path);
   return NULL;
 }
 static Status get_devices(void *env, void *found, size_t *count) {
@@ -134,6 +170,7 @@ void *OrtGetApiBase(void) {
   memcpy(table, real, sizeof real);
   real_create = real[CREATE_SESSION], real_from_array = real[CREATE_FROM_ARRAY], real_run = real[RUN];
   table[CREATE_SESSION] = create, table[CREATE_FROM_ARRAY] = from_array, table[RUN] = run;
+  table[NO_PATTERN] = no_pattern, table[OPTIMIZATION] = optimization, table[ENTRY] = entry;
   table[CREATE_OPTIONS] = create_options, table[RELEASE_SESSION] = release_session;
   table[171] = table[205] = make, table[172] = update_tensorrt, table[206] = update_cuda;
   table[170] = table[204] = append_built_in, table[174] = table[208] = release;

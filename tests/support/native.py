@@ -11,9 +11,7 @@ from edgepack.files.store import Store, default_root
 from edgepack.runner.native.sources import (
     ort_encoder,
     program_sources,
-    signature_library_sources,
     source_files,
-    tokens_library_sources,
 )
 
 FLAGS = ("-std=c++17", "-Wall", "-fno-exceptions", "-fno-rtti")
@@ -115,8 +113,8 @@ def compile_c(source: Path, flags: Sequence[str]) -> str:
 
 
 def compile_program(program: Path) -> Path:
-    """``embed`` with the runtime in a library of its own; it can check signatures, and serve."""
-    sources = program_sources(ort_encoder("loaded"), ("serve", "signatures"))
+    """``embed`` with the runtime in a library of its own; it can check signatures, serve, and use a GPU."""
+    sources = program_sources(ort_encoder("loaded"), ("serve", "signatures", "gpu"))
     # In a sandbox a program finds the C library and no other of the system.
     return compile_together(sources, program, "-O0", "-static-libstdc++", "-static-libgcc")
 
@@ -127,13 +125,3 @@ def compile_tokenizer_tool(program: Path, *flags: str) -> Path:
     base = {name: text for name, text in source_files("base/").items() if name.endswith(".h")}
     sources = {**base, **source_files("tokenizer/"), main.name: main.read_text(encoding="utf-8")}
     return compile_together(sources, program, *(flags or ("-O1",)))
-
-
-def compile_tokens_library(library: Path) -> Path:
-    """The tokenizer as the library that the program in Python loads."""
-    return compile_together(tokens_library_sources(), library, "-O1", "-shared", "-fPIC")
-
-
-def compile_signature_library(library: Path) -> Path:
-    """The check of signatures as the library that the program in Python loads."""
-    return compile_together(signature_library_sources(), library, "-O1", "-shared", "-fPIC")

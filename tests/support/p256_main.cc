@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "signature/p256.h"
+#include "third_party/p256/p256.h"
 
 static std::vector<uint8_t> bytes(const std::string &hex) {
     std::vector<uint8_t> made;

@@ -3,20 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from edgepack.testing.script import HAS as SCRIPT_HAS
-from tests.support.golden import ROOT
 from tests.support.wine import under_wine
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
-
-START = (
-    "import sys; from edgepack.runner.frozen.__main__ import start\n"
-    "directory = sys.argv.pop(1); sys.argv[0] = 'embed'; start(directory)"
-)
 
 
 def run_program(
@@ -31,16 +23,12 @@ def run_program(
     return subprocess.run(command, input=input, capture_output=True, env=variables, check=False)
 
 
-HAS = [*SCRIPT_HAS, str(ROOT)]
-"""What the program in Python, unfrozen, needs of this machine: ``platform.has`` of its bundle's target."""
-
-
 def command_of(bundle: Path) -> list[str]:
     """How a sample bundle's program is started."""
     native, windows = bundle / "embed", bundle / "embed.exe"
     if windows.exists():
         return under_wine(windows)
-    return [str(native)] if native.exists() else [sys.executable, "-c", START, str(bundle)]
+    return [str(native)]
 
 
 def library_of(folder: Path) -> str:

@@ -20,7 +20,7 @@ int main(int count, char **words) {
     while (fread(&length, 4, 1, stdin) == 1) {
         text.resize(length);
         if (fread(text.data(), 1, length, stdin) != length) return 3;
-        tokenizer.encode({text.data(), length}, max_length, encoding);
+        if (tokenizer.encode({text.data(), length}, max_length, encoding)) return 1;
         std::vector<uint32_t> out{uint32_t(encoding.ids.size())};
         out.insert(out.end(), encoding.ids.begin(), encoding.ids.end());
         out.insert(out.end(), encoding.types.begin(), encoding.types.end());

@@ -27,13 +27,11 @@ from edgepack.plugins.host import load_plugins
 from edgepack.plugins.spec import Spec
 from edgepack.project.file import Wanted
 from edgepack.project.orders import Result
+from edgepack.records import device as device_records
 from edgepack.records import report as report_records
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Reading
-from edgepack.runner.frozen.base import errors as embed_errors
-from edgepack.runner.frozen.program import options as embed_options
-from edgepack.runner.frozen.search import options as search_options
-from edgepack.runner.frozen.serve import options as serve_options
+from edgepack.runner.native.options import bash_completion, commands, help_of
 from edgepack.signing.signatures import Signed
 from edgepack.targets import KNOWN_KEYS
 
@@ -77,10 +75,9 @@ def test_every_verdict_of_doctor_is_in_its_page(update_golden: bool) -> None:
 
 def test_every_exit_code_of_the_program_is_in_its_page() -> None:
     listed = re.findall(r"^\| (\d) \|", section(page("runner.md"), "## Exit codes"), re.MULTILINE)
-    kinds = [
-        kind for _, kind in inspect.getmembers(embed_errors, inspect.isclass) if hasattr(kind, "exit_code")
-    ]
-    assert listed == ["0", *sorted(str(kind.exit_code) for kind in kinds)]
+    header = (ROOT / "src/edgepack/runner/native/csrc/base/error.h").read_text(encoding="utf-8")
+    (codes,) = re.findall(r"enum Code \{([^}]*)\}", header)
+    assert listed == ["0", *sorted(re.findall(r"\d", codes))]
 
 
 READ_BY_OTHERS = {"TMPDIR", "NO_COLOR"}
@@ -89,16 +86,17 @@ NOT_FOR_PEOPLE = {"_EDGEPACK_COMPLETE", "EDGEPACK_COMPLETE", "LD_LIBRARY_PATH"}
 """What the shell's completion sets, and what is only passed on."""
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("embed", embed_options), ("embed search", search_options), ("embed serve", serve_options)],
-)
-def test_every_option_of_the_program_is_in_its_page(
-    name: str, options: ModuleType, update_golden: bool
-) -> None:
-    # Without the usage, whose lines each version of argparse breaks elsewhere.
-    said = options.parser(name).format_help().partition("\n\n")[2]
+@pytest.mark.parametrize("command", commands())
+def test_every_option_of_the_program_is_in_its_page(command: str, update_golden: bool) -> None:
+    name = "embed" if command == "embed" else f"embed {command}"
+    said = help_of(command).partition("\n\n")[2]
     matches_block("reference/embed.md", name, f"\n```text\n{said}```\n", update=update_golden)
+
+
+def test_completion_is_in_the_page(update_golden: bool) -> None:
+    matches_block(
+        "reference/embed.md", "completion", f"\n```sh\n{bash_completion()}```\n", update=update_golden
+    )
 
 
 def test_every_key_of_a_project_file_is_in_its_page() -> None:
@@ -114,7 +112,7 @@ def test_every_variable_of_the_environment_is_documented() -> None:
 
 def variables_read() -> set[str]:
     """What the code asks the environment for, and whatever is called as edgepack's own variables are."""
-    asked = r"""environ(?:\.get\(|\[)([\w.]+|"\w+")(?![^\n=]*\] = )|getenv\("(EMBED_\w+)"\)"""
+    asked = r"""environ(?:\.get\(|\[)([\w.]+|"\w+")(?![^\n=]*\] = )|getenv\("((?:EMBED|XDG)_\w+)"\)"""
     texts = [
         file.read_text("utf-8")
         for folder in ("src", "plugins/edgepack_*")
@@ -125,7 +123,9 @@ def variables_read() -> set[str]:
     words = {one or other for text in texts for one, other in re.findall(asked, text)}
     constants = dict(re.findall(r'^([A-Z_]+) = "([A-Z][A-Z_]+)"', "\n".join(texts), re.MULTILINE))
     named = {constants.get(word.rpartition(".")[2], word.strip('"')) for word in words}
-    own = {name for text in texts for name in re.findall(r"\bEDGEPACK_[A-Z_]*[A-Z]", text)}
+    own = {
+        name for text in texts for name in re.findall(r"\bEDGEPACK_[A-Z_]*[A-Z]|\bCUDA_(?:HOME|PATH)\b", text)
+    }
     return {name for name in named if name and name.isupper()} | own
 
 
@@ -213,7 +213,15 @@ def test_every_key_of_a_schema_is_in_its_page(name: str, update_golden: bool) ->
 def test_what_python_may_import_is_in_its_page(update_golden: bool) -> None:
     names = api_reference(edgepack)
     matches_block("reference/python.md", "edgepack", names, update=update_golden)
-    records = [Reading, ModelInspection, Result, *classes_in(report_records), LevelProof, Signed]
+    records = [
+        Reading,
+        ModelInspection,
+        Result,
+        *classes_in(report_records),
+        *classes_in(device_records),
+        LevelProof,
+        Signed,
+    ]
     returned = set(re.findall(r"-> (?:list\[)?([A-Z]\w+)", names)) - {"NDArray", "Path"}
     assert returned <= {*vars(edgepack)["__all__"], *(each.__name__ for each in records)}
     matches_block("reference/python.md", "records", records_reference(records), update=update_golden)

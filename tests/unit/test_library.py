@@ -38,12 +38,15 @@ def test_the_package_itself_has_the_functions_whatever_of_it_was_imported() -> N
         "Quantized",
         "build",
         "bundle",
+        "check_device",
         "check_signature",
         "inspect",
+        "prove",
         "quantize",
         "report",
         "sign",
         "verify",
+        "verify_on",
     ]
     assert done.stdout == f"{['edgepack.library'] * len(names)} {sorted([*names, '__version__'])}\n"
 

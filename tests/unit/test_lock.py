@@ -89,8 +89,6 @@ def test_every_file_has_a_digest_and_no_index_is_named() -> None:
     assert "://" not in LOCK.read_text() and "--index" not in LOCK.read_text()
 
 
-@pytest.mark.parametrize(
-    "name", ["pyinstaller", "h11", "tokenizers", "zstandard", "ziglang", "cmake", "ninja"]
-)
+@pytest.mark.parametrize("name", ["pyinstaller", "tokenizers", "zstandard", "ziglang", "cmake", "ninja"])
 def test_what_ends_on_devices_or_shapes_bytes_is_there(name: str) -> None:
     assert name in locked()

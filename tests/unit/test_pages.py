@@ -25,9 +25,7 @@ from tests.support.pages import (
 
 from edgepack.errors import EdgepackError
 from edgepack.plugins.host import PluginHost, load_plugins
-from edgepack.runner.frozen.program import options as embed_options
-from edgepack.runner.frozen.search import options as search_options
-from edgepack.runner.frozen.serve import options as serve_options
+from edgepack.runner.native.options import commands, help_of
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -43,7 +41,22 @@ READERS: dict[str, Callable[[str], object]] = {
     "toml": tomllib.loads,
     "yaml": yaml.safe_load,
 }
-TOLD_APART = {"sh", "c", "cpp", "js", "ts", "diff", "text", "console", "html", "ini", "dockerfile", "sql", ""}
+TOLD_APART = {
+    "sh",
+    "bash",
+    "c",
+    "cpp",
+    "js",
+    "ts",
+    "diff",
+    "text",
+    "console",
+    "html",
+    "ini",
+    "dockerfile",
+    "sql",
+    "",
+}
 """Languages whose blocks are looked at elsewhere, or not."""
 HEADER = ROOT / "src/edgepack/runner/native/csrc/libembed"
 PARSE = """
@@ -80,8 +93,8 @@ def test_every_command_that_is_mentioned_has_its_options(page: Path) -> None:
 def test_every_option_of_the_program_is_one_that_it_has(page: Path) -> None:
     for line in program_lines(page):
         words = words_of(line, "embed")
-        of = {"search": search_options, "serve": serve_options}.get(words[0] if words else "", embed_options)
-        known = {name for action in of.parser("embed")._actions for name in action.option_strings}
+        command = words[0] if words and words[0] in commands() else "embed"
+        known = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", help_of(command)))
         said = {
             word.partition("=")[0] for word in words[: [*words, "--"].index("--")] if word.startswith("-")
         }

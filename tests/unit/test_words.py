@@ -8,8 +8,8 @@ from tests.support.golden import ROOT
 from tests.support.pages import PAGES
 from tests.support.reference import commands
 
-from edgepack.runner.frozen.program.options import parser as embed_parser
-from edgepack.runner.frozen.serve.options import parser as serve_parser
+from edgepack.runner.native.options import commands as program_commands
+from edgepack.runner.native.options import help_of
 
 SAY_INSTEAD = {
     r"\b(text|texts|object|vector|row|one|scale|bit|number|entry|line) a (line|text|token|tensor|channel|number|row)\b": "per",
@@ -50,8 +50,8 @@ def test_pages_use_the_terms_of_the_glossary(page: Path) -> None:
 
 
 def test_the_help_of_the_program_uses_the_terms_of_the_glossary() -> None:
-    for help in (embed_parser("embed").format_help(), serve_parser("embed serve").format_help()):
-        assert outdated(help) == []
+    for command in program_commands():
+        assert outdated(help_of(command)) == []
 
 
 def test_summaries_of_commands_are_imperative_and_fit_on_a_line() -> None:

@@ -46,8 +46,9 @@ struct Attention {
     size_t tokens, heads, groups, size;  // `groups`: heads of keys and values
     size_t radius;                     // of a window to both sides; 0: none
     bool causal;                       // whether a token attends only to itself and what is before
+    bool in_floats;                    // and not in whole numbers
     float scale;
-    const float *distances;            // [heads, reach]: added to scores, by key less query; the middle is 0 apart. May be null
+    const float *distances;            // [heads, reach]: added to scores, by key less query; the middle is 0 apart, may be null
     size_t reach;
     float *room;                       // as attention_room says
 };
@@ -87,8 +88,12 @@ constexpr size_t padded_keys(size_t tokens) {
     const size_t to = tokens <= KEYS ? 16 : KEYS;
     return (tokens + to - 1) / to * to;
 }
-// Numbers that `Attention::room` has for texts of so many tokens.
-constexpr size_t attention_room(size_t tokens, size_t size) { return 2 * padded_keys(tokens) * size + QUERIES * (size + 2); }
+// Numbers of 32 bits that `Attention::room` has for texts of so many tokens.
+constexpr size_t attention_room(size_t tokens, size_t size) {
+    const size_t padded = padded_keys(tokens), tiles = (padded + KEYS - 1) / KEYS;
+    const size_t numbers = padded * (size + 3) + tiles * size + QUERIES * (size + size / 2 + 3);
+    return (numbers + 15) / 16 * 16;
+}
 // For the processor that the program runs on.
 const Kernels &kernels_here();
 

@@ -2,7 +2,7 @@
 #include "level.h"
 
 #if defined(__x86_64__)
-#pragma clang attribute push(__attribute__((target("avx2,avxvnni,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,avxvnni"))), apply_to = function)
 
 namespace embed {
 namespace {
@@ -13,8 +13,12 @@ using Floats = float __attribute__((vector_size(32)));
 using Ints = int32_t __attribute__((vector_size(32)));
 
 inline Ints dot(Ints sums, int32_t four, const int8_t *weights) {
-    return Ints(_mm256_dpbusd_avx_epi32(__m256i(sums), _mm256_set1_epi32(four), _mm256_loadu_si256(reinterpret_cast<const __m256i *>(weights))));
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(weights));
+    return Ints(_mm256_dpbusd_avx_epi32(__m256i(sums), _mm256_set1_epi32(four), bytes));
 }
+
+using Part = int8_t;
+inline Ints multiply(Ints sums, int32_t four, const int8_t *weights) { return dot(sums, four, weights); }
 
 #include "kernels.inc"
 

@@ -20,7 +20,13 @@ inline Ints dot(Ints sums, int32_t four, const int8_t *weights) {
     const __m128i signs = _mm_cmpgt_epi8(none, raw), bytes = _mm_unpacklo_epi8(_mm_set1_epi32(four), none);
     const __m128 low = _mm_castsi128_ps(_mm_madd_epi16(_mm_unpacklo_epi8(raw, signs), bytes));
     const __m128 high = _mm_castsi128_ps(_mm_madd_epi16(_mm_unpackhi_epi8(raw, signs), bytes));
-    return sums + Ints(_mm_castps_si128(_mm_shuffle_ps(low, high, 0x88))) + Ints(_mm_castps_si128(_mm_shuffle_ps(low, high, 0xDD)));
+    return sums + Ints(_mm_castps_si128(_mm_shuffle_ps(low, high, 0x88))) +
+           Ints(_mm_castps_si128(_mm_shuffle_ps(low, high, 0xDD)));
+}
+using Part = int16_t;
+inline Ints multiply(Ints sums, int32_t two, const int8_t *weights) {
+    const __m128i pairs = _mm_loadu_si128(reinterpret_cast<const __m128i *>(weights));
+    return sums + Ints(_mm_madd_epi16(_mm_set1_epi32(two), pairs));
 }
 #elif defined(__aarch64__)
 // Two neighbouring weights are no further from 0 than 128 together (plan.py), so that sums of 16 bits hold them.
@@ -37,9 +43,15 @@ constexpr int MIDDLE = 0, ROWS = 1, VECTORS = 4;
 
 inline Ints dot(Ints sums, int32_t four, const int8_t *weights) {
     for (int lane = 0; lane < LANES; lane++)
-        for (int deep = 0; deep < int(DEPTH); deep++) sums[lane] += int32_t(uint8_t(four >> 8 * deep)) * weights[lane * DEPTH + deep];
+        for (int deep = 0; deep < int(DEPTH); deep++)
+            sums[lane] += int32_t(uint8_t(four >> 8 * deep)) * weights[lane * DEPTH + deep];
     return sums;
 }
+#endif
+
+#if !defined(__x86_64__)
+using Part = int8_t;
+inline Ints multiply(Ints sums, int32_t four, const int8_t *weights) { return dot(sums, four, weights); }
 #endif
 
 #include "kernels.inc"

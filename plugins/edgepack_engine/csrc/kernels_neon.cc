@@ -19,6 +19,9 @@ inline Ints dot(Ints sums, int32_t four, const int8_t *weights) {
     return Ints(vdotq_s32(int32x4_t(sums), vld1q_s8(weights), bytes));
 }
 
+using Part = int8_t;
+inline Ints multiply(Ints sums, int32_t four, const int8_t *weights) { return dot(sums, four, weights); }
+
 #include "kernels.inc"
 
 }  // namespace

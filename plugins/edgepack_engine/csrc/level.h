@@ -1,4 +1,5 @@
-// What the kernels of every level share. Included before a level's target is set, so that nothing of the system is compiled for it.
+// What the kernels of every level share. Included before a level's target is set, so that nothing of the system is compiled
+// for it.
 #pragma once
 #include <cstring>
 #if defined(__x86_64__)
@@ -7,11 +8,12 @@
 
 #include "kernels.h"
 #include "plan.h"
+#include "unfused.h"
 
 namespace embed {
 
 constexpr float LOWEST = -1e30f, SMALLEST_RANGE = 1e-12f;
-constexpr float GELU_TERMS[13] = {
-    0.141363785f, -0.0702966526f, 0.0515214205f, -0.0404329486f, 0.0314262286f, -0.0233367383f, 0.016497666f, -0.0109732114f, 0.00616540574f, -0.00291569764f, 0.00200188905f, -0.00151414308f, 0.000492957304f};
+constexpr float GELU_TERMS[8] = {0.398493975f,    -0.0655747056f,   0.00932377949f,   -0.000957215903f,
+                                 6.77805510e-5f, -3.10365294e-6f, 8.19090644e-8f, -9.39880507e-10f};
 
 }  // namespace embed

@@ -11,7 +11,7 @@ constexpr uint32_t COLUMNS = 64;           // those of a product are a multiple 
 enum Operation : uint32_t { LOOKUP = 1, NORM, QUANTIZE, PRODUCT, ATTENTION, GATE, ROTATE, NORM_HEADS };
 enum Activation : uint32_t { LINEAR = 0, GELU = 1, GELU_TANH = 2, SILU = 3 };
 enum Rows : uint32_t { OF_TOKENS = 0, OF_TYPES = 1, OF_POSITIONS = 2, OF_COUNTED = 3 };
-enum Flag : uint32_t { ACCUMULATED = 1, UNSIGNED = 2, WITHOUT_MEAN = 4, CAUSAL = 8 };
+enum Flag : uint32_t { ACCUMULATED = 1, UNSIGNED = 2, WITHOUT_MEAN = 4, CAUSAL = 8, IN_FLOATS = 16 };
 
 struct Header {
     char magic[8];

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/threads.h"
+#include "unfused.h"
 
 namespace embed {
 
@@ -23,6 +24,49 @@ constexpr uint32_t MOST_DEPTH = 1 << 15;   // of a product, whose sums stay belo
 constexpr size_t MOST_BYTES = 1 << 22;     // of a token's buffers
 constexpr size_t AT_ONCE = 4096;           // bytes of a word's row
 enum Pooling : uint32_t { MEAN, FIRST, LAST, LARGEST };
+
+// Both as fdlibm has them (https://www.netlib.org/fdlibm), in 64 bits: those of C libraries differ in the last bit.
+struct Turn {
+    double rest;       // up to a quarter of pi, on both sides
+    uint64_t quarter;  // turns before it; the lowest two bits count
+
+    explicit Turn(double angle) {
+        constexpr double ROUNDING = 6755399441055744.0, HALF_PI = 1.57079632673412561417e+00, LEFT = 6.07710050650619224932e-11;
+        const double shifted = angle * 6.36619772367581382433e-01 + ROUNDING, whole = shifted - ROUNDING;
+        rest = (angle - whole * HALF_PI) - whole * LEFT;
+        memcpy(&quarter, &shifted, sizeof quarter);
+    }
+
+    float sine() const {
+        const double square = rest * rest;
+        double part = 1.58969099521155010221e-10;
+        for (double term : {-2.50507602534068634195e-08, 2.75573137070700676789e-06, -1.98412698298579493134e-04,
+                            8.33333333332248946124e-03, -1.66666666666666324348e-01})
+            part = part * square + term;
+        return float(rest + rest * square * part);
+    }
+
+    float cosine() const {
+        const double square = rest * rest;
+        double part = -1.13596475577881948265e-11;
+        for (double term : {2.08757232129817482790e-09, -2.75573143513906633035e-07, 2.48015872894767294178e-05,
+                            -1.38888888888741095749e-03, 4.16666666666666019037e-02})
+            part = part * square + term;
+        return float(1 - (0.5 * square - square * square * part));
+    }
+};
+
+float sine_of(float angle) {
+    const Turn turn(angle);
+    const float size = turn.quarter & 1 ? turn.cosine() : turn.sine();
+    return turn.quarter & 2 ? -size : size;
+}
+
+float cosine_of(float angle) {
+    const Turn turn(angle);
+    const float size = turn.quarter & 1 ? turn.sine() : turn.cosine();
+    return (turn.quarter + 1) & 2 ? -size : size;
+}
 
 template <class T> void add(float *to, const T *from, size_t count, float scale) {
     for (size_t at = 0; at < count; at++) to[at] += float(from[at]) * scale;
@@ -237,8 +281,8 @@ void Session::turn(Work &work, size_t longest) const {
             turns.resize((position + 1) * size);
             for (size_t index = 0; index < half; index++) {
                 const float angle = float(position) * frequencies[index];
-                turns[position * size + index] = std::cos(angle);
-                turns[position * size + half + index] = std::sin(angle);
+                turns[position * size + index] = cosine_of(angle);
+                turns[position * size + half + index] = sine_of(angle);
             }
         }
     }
@@ -341,7 +385,7 @@ void Session::attend(const Step &step, const Work &work, size_t piece, size_t la
     if (!task.tokens) return;
     task.stride = buffers_[step.from[0]].width, task.output_stride = buffers_[step.to[0]].width;
     task.heads = heads / pieces, task.groups = pieces > 1 ? 1 : groups, task.size = step.sizes[2];
-    task.radius = step.sizes[5], task.causal = step.flags & CAUSAL;
+    task.radius = step.sizes[5], task.causal = step.flags & CAUSAL, task.in_floats = step.flags & IN_FLOATS;
     task.scale = step.numbers[0], task.distances = numbers(step.tensors[0]), task.reach = step.sizes[6];
     if (task.distances) task.distances += head * task.reach;
     task.room = const_cast<float *>(work.attention.data()) + lane * work.room;

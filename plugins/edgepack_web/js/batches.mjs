@@ -1,4 +1,4 @@
-// Which texts go through the model together: the rule of the native runners (src/edgepack/runner/frozen/model/embedder.py).
+// Which texts go through the model together: the rule of the native runners (src/edgepack/runner/native/csrc/embedder/embedder.cc).
 
 /** Texts of a batch. */
 const SIZE = 8;

@@ -141,7 +141,7 @@ export class WordPiece {
 
 /**
  * Any other tokenizer.json, through @huggingface/tokenizers. That one encodes all of a text, so long ones are cut before:
- * where the first tokens cannot depend on what follows, as src/edgepack/runner/frozen/tokenizer/truncation.py says, or at last at a
+ * where the first tokens cannot depend on what follows, as src/edgepack/runner/tokenizer/truncation.py says, or at last at a
  * length that no text's first tokens reach.
  */
 export class Generic {

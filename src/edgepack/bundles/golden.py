@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,8 @@ def golden_vectors(model: PreparedModel, source: ModelSource, *, context: BuildC
     if file is None:
         vectors = reference_vectors(source, TEXTS, context=context)
     else:
-        vectors = embed_with_onnxruntime(file, model.source, TEXTS, context=context)
+        around = replace(model.source, module=source.module)
+        vectors = embed_with_onnxruntime(file, around, TEXTS, context=context)
     rows: list[list[float]] = vectors.tolist()
     return rows
 

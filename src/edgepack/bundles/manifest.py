@@ -145,6 +145,7 @@ def build_manifest(
             **({"serve": True} if runner.serves else {}),
             **({"by_level": True} if runner.by_level else {}),
             **({"check": "start"} if runner.check_at_start else {}),
+            **({"module": runner.module} if runner.module else {}),
             "versions": dict(sorted(runner.versions.items())),
         },
         "golden": GOLDEN,
@@ -370,6 +371,8 @@ def _check_form(path: Path, manifest: Any) -> None:
         manifest["model"].get("tokenizer"),
         manifest["runner"].get("program"),
     }
+    if (module := manifest["runner"].get("module")) is not None:
+        named.add(module if isinstance(module, str) else None)
     if manifest["runtime"] is not None:
         named.add(manifest["runtime"].get("library"))
     command = manifest["runner"].get("command", [])

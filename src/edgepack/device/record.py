@@ -22,6 +22,7 @@ from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, check_value, parse_foreign, read_foreign
 from edgepack.verifier.made_here import is_own_device_record, remember_device_record
 from edgepack.verifier.quality import shortfalls
+from edgepack.words import foreign
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://github.com/edgepack/edgepack/blob/main/docs/reference/devices.md#device-record-v1"
@@ -223,10 +224,14 @@ def require_device(
     if passed:
         return passed[0]
     if known:
-        short = shortfalls(known[0].verification, limits) or [known[0].verification.reason]
+        best = known[0].verification
+        why = best.reason if known[0].status != "passed" else shortfalls(best, limits)[0]
         raise DeviceError(
-            f"{bundle.name} has not passed on {wanted}: {short[0]}",
+            f"{bundle.name} has not passed on {wanted}: {foreign(why)}",
             hint="build it again, or measure it again",
         )
-    have = ", ".join(sorted({f"{each.id} ({each.device.machine})" for each in record.results})) or "none"
-    raise DeviceError(f"no record of {bundle.name} on {wanted}", hint=f"devices of the record: {have}")
+    have = sorted({f"{foreign(each.id)} ({foreign(each.device.machine)})" for each in record.results})
+    raise DeviceError(
+        f"no record of {bundle.name} on {wanted}",
+        hint=f"devices of the record: {', '.join(have[:20]) or 'none'}",
+    )

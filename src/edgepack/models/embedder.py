@@ -76,6 +76,7 @@ def _of_source(source: ModelSource) -> dict[str, str]:
         "pooling": f"{source.pooling.describe()} {source.dimension}",
         "length": str(source.max_length),
         "prompts": json.dumps(dict(source.prompts), sort_keys=True),
+        **({"module": source.module.sha256} if source.module else {}),
     }
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from edgepack.models.ort.newer import session_for
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.source_key import source_key
 from edgepack.models.read.tokenizer import load_tokenizer
-from edgepack.records.model import ModelSource
+from edgepack.records.model import ModelSource, TextModule
 
 Vectors = npt.NDArray[np.float32]
 Text = str | tuple[str, str]
@@ -35,6 +36,7 @@ def cached_reference(source: ModelSource, texts: Sequence[Text], *, context: Bui
     said = (text if isinstance(text, str) else "\1".join(text) for text in texts)
     digest = hashlib.sha256("\0".join(said).encode()).hexdigest()
     inputs = {**source_key(source), "texts": digest, "max_length": str(source.max_length)}
+    inputs |= {"module": source.module.sha256} if source.module else {}
     vectors: Vectors = np.load(context.store.cached("reference", inputs, make) / "vectors.npy")
     return vectors
 
@@ -60,8 +62,11 @@ def embed_with_onnxruntime(
 
     ``model_file`` is an .onnx or .ort file whose output is ``sentence_embedding``. Texts are truncated to
     ``source.max_length`` tokens; within a batch they are padded on the right to the longest. With ``context`` a newer release
-    is fetched for an ONNX model that the installed one does not run.
+    is fetched for an ONNX model that the installed one does not run. The source's own module, if there is one, prepares the texts
+    and finishes the vectors.
     """
+    if source.module is not None:
+        return _with_module(source.module, model_file, source, texts, batch_size, context)
     session = session_for(model_file, context=context)
     names = [each.name for each in session.get_inputs()]
     rows = [
@@ -71,6 +76,20 @@ def embed_with_onnxruntime(
     if not rows:
         return np.zeros((0, source.dimension), np.float32)
     return np.concatenate(rows).astype(np.float32, copy=False)
+
+
+def _with_module(
+    module: TextModule,
+    model_file: Path,
+    source: ModelSource,
+    texts: Sequence[Text],
+    batch_size: int,
+    context: BuildContext | None,
+) -> Vectors:
+    prepared = module.prepare([well_formed(text) for text in texts if isinstance(text, str)])
+    alone = replace(source, module=None)
+    made = embed_with_onnxruntime(model_file, alone, prepared, batch_size=batch_size, context=context)
+    return np.asarray(module.finish(made.tolist(), prepared), np.float32).reshape(made.shape)
 
 
 def token_batches(

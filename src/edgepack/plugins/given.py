@@ -8,7 +8,7 @@ from edgepack.errors import UnsupportedModelError
 from edgepack.records.model import ModelSource
 
 WORDS = {"scores": "scores", "sparse": "sparse vectors", "tokens": "vectors or weights of tokens"}
-HINT = "--target linux-x86-min gives all of them; linux-x86 ranks, classifies, and gives the vectors of SPLADE models"
+HINT = "--target linux-x86-min gives all of them"
 
 
 def require_given(source: ModelSource, gives: Collection[str], who: str) -> None:

@@ -71,6 +71,7 @@ def require_runner(plugin: str, runner: RunnerArtifact, *, working: Iterable[Pat
     named: dict[str, Iterable[str | None]] = {
         "program": [runner.program],
         "library": [runner.library],
+        "module": [runner.module],
         "parts": runner.parts,
     }
     if place := runner.placement:

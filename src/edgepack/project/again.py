@@ -120,7 +120,8 @@ def _absolute(target: Target) -> Target:
     """With paths that hold in another folder, too."""
     calibration = target.model.calibration
     model = replace(target.model, calibration=calibration and calibration.absolute())
-    return replace(target, model=model, options=_absolute_values(target.options))
+    module = target.module and target.module.absolute()
+    return replace(target, model=model, module=module, options=_absolute_values(target.options))
 
 
 def _absolute_values(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -165,6 +165,7 @@ def _key(source: ModelSource, target: Target, host: PluginHost, context: HostCon
         "target": asdict(replace(target, origin="")),
         "passes": key_of_passes(passes_for(source, target.model, context), context),
         "calibration": sha256_of(texts) if (texts := target.model.calibration) and texts.is_file() else "",
+        "module": sha256_of(module) if (module := target.module) and module.is_file() else "",
         "packages": {name: context.extensions(PACKAGE)[name].identity for name in target.packages},
         "edgepack": edgepack.__version__,
         "made_by": host.builder_of(target).made_by(target),

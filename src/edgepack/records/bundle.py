@@ -38,6 +38,8 @@ class RunnerArtifact:
     """Path of a library for other programs with the functions of libembed and kernels of its own: it is proved, too."""
     tokenizer: Path | None = None
     """The tokenizer as the program wants it, in the place of tokenizer.json."""
+    module: str | None = None
+    """Path of the user's own module (``Target.module``), which the program runs around the model."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Path → part of the bundle, any word, for files that are not the runner's own; ``encoded``: a compressed copy of another
     file, named as that one with ``.br`` or ``.gz`` after it."""

@@ -1,6 +1,6 @@
 """A model as found, and as it will be shipped."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -170,6 +170,19 @@ def _in_words(layer: Layer) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TextModule:
+    """A user's own module around the model, as the host calls it: in a process of its own."""
+
+    name: str
+    """Of its file, e.g. ``hooks.py``."""
+    sha256: str
+    prepare: Callable[[Sequence[str]], Sequence[str]]
+    """Texts, for the tokenizer."""
+    finish: Callable[[Sequence[Sequence[float]], Sequence[str]], Sequence[Sequence[float]]]
+    """Vectors, of those that the model made of the prepared texts."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelSource:
     """A full-precision model as found: weights (or a graph), tokenizer and pooling, in one folder."""
 
@@ -210,6 +223,8 @@ class ModelSource:
     """What a reranker or a classifier has behind its vectors, which are of no use by themselves."""
     outputs: "Outputs | None" = None
     """What it gives beside, or in the place of, one vector per text."""
+    module: TextModule | None = None
+    """What a bundle's program has around the model: its full-precision vectors are made with the same."""
     graph_by: str = ""
     """The plugin that writes its graph from its weights, by distribution, version and revision; empty: edgepack or PyTorch does,
     or there is one."""

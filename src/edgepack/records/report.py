@@ -71,7 +71,8 @@ class Scores:
     largest: float
     """Largest difference of a score."""
     error: float | None = None
-    """Root mean square of the differences, as a share of how far the reference's scores spread; ``None``: not measured."""
+    """Root mean square of the differences, as a share of how far the reference's scores spread; the larger of that of all texts and
+    that of those which are longer than the model takes. ``None``: not measured."""
     drawn_error: float | None = None
     """The same of texts that were drawn for one verification; ``None``: none were."""
     same_pairs: int = 0
@@ -103,7 +104,8 @@ class OutputFigures:
     largest: float
     """Largest difference of a weight, or of a number of a vector."""
     error: float | None = None
-    """Length of all differences, as a share of the length of all the reference's numbers; ``None``: not measured."""
+    """Length of all differences, as a share of the length of all the reference's numbers; the larger of that of all texts and that
+    of those which are longer than the model takes. ``None``: not measured."""
     drawn_error: float | None = None
     """The same of texts that were drawn for one verification; ``None``: none were."""
 

@@ -147,6 +147,8 @@ class Target:
     """Forms that the bundle is packed in, beside its archive."""
     version: str = "0.1.0"
     """Of the bundle and these packages."""
+    module: Path | None = None
+    """A module of the user's own, which the program runs around the model (``prepare`` and ``finish``); ``None``: none."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The builder's own options, unchecked: a builder's ``create`` checks them."""
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from edgepack.records.model import Head, ModelSource, Task
 from edgepack.records.report import MAX_SCORE_ERROR, MIN_KEPT, MIN_TAU, Scores
 from edgepack.verifier.outputs.order import DOCUMENTS, Pair, keeps_best, kendall_tau, ranking_pairs
 from edgepack.verifier.texts.fuzz import fuzz_texts_for
+from edgepack.verifier.texts.long import long_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,6 +61,11 @@ def measure_scores(
     asked: Sequence[str | Pair] = texts if source.head.task == "classes" else ranking_pairs(texts)
     theirs = reference_scores(source, asked, context=context)
     figures = score_figures(source.head.task, _given(scoring, bundle, asked, theirs), theirs)
+    # By themselves: among so many short texts nobody sees where a few are cut.
+    cut = longer_than_the_model(source, texts)
+    whole = reference_scores(source, cut, context=context)
+    error = _error(_given(scoring, bundle, cut, whole), whole, spread=_spread(theirs))
+    figures = replace(figures, error=max(figures.error or 0.0, error))
     if drawn:
         unknown = drawn if source.head.task == "classes" else _drawn_pairs(drawn)
         # Never asked again, they are not kept.
@@ -137,10 +143,27 @@ def _scored(source: ModelSource, vectors: NDArray[np.float32]) -> Numbers:
     return activated(source.head, vectors.astype(np.float64) @ weight.T.astype(np.float64) + bias)
 
 
-def _error(ours: Numbers, theirs: Numbers) -> float:
-    """Root mean square of the differences, as a share of the spread of ``theirs`` around each label's mean; [texts, labels] each."""
-    spread = float(np.sqrt(((theirs - theirs.mean(axis=0)) ** 2).mean()))
-    return float(np.sqrt(((ours - theirs) ** 2).mean())) / max(spread, LEAST_SPREAD)
+def _error(ours: Numbers, theirs: Numbers, *, spread: float | None = None) -> float:
+    """Root mean square of the differences, as a share of a spread, ``None`` that of ``theirs``; [texts, labels] each."""
+    return float(np.sqrt(((ours - theirs) ** 2).mean())) / (_spread(theirs) if spread is None else spread)
+
+
+def _spread(scores: Numbers) -> float:
+    """How far scores [texts, labels] are from each label's mean, as a root mean square."""
+    return max(float(np.sqrt(((scores - scores.mean(axis=0)) ** 2).mean())), LEAST_SPREAD)
+
+
+def longer_than_the_model(source: ModelSource, texts: Sequence[str]) -> Sequence[str | Pair]:
+    """Texts that are longer than the model takes; of a reranker each as a text, as a query, and as both."""
+    assert source.head is not None
+    long = long_texts(source, texts)
+    if source.head.task == "classes":
+        return long
+    return [
+        pair
+        for at, text in enumerate(long)
+        for pair in ((texts[at], text), (text, texts[at]), (text, long[at - 1]))
+    ]
 
 
 def _drawn_pairs(texts: Sequence[str]) -> list[Pair]:

@@ -2,6 +2,7 @@
 // which two threads share.
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <sys/mman.h>
 #include <unistd.h>
 

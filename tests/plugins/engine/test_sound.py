@@ -1,6 +1,7 @@
 """Plans of strangers: one that processors without VNNI compute otherwise is not verified, whatever this machine's processor is."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ def plan(tmp_path_factory: pytest.TempPathFactory, shared_context: HostContext) 
 
 def bundle_of(content: bytes, folder: Path) -> Bundle:
     (folder / "model.plan").write_bytes(content)
-    return Bundle(directory=folder, manifest={"name": "b", "model": {"format": "plan", "file": "model.plan"}})
+    manifest: dict[str, Any] = {"name": "b", "model": {"format": "plan", "file": "model.plan"}}
+    return Bundle(directory=folder, manifest={**manifest, "files": [{"path": "model.plan"}]})
 
 
 def last_product(plan: bytes) -> tuple[int, int]:
@@ -63,6 +65,18 @@ def test_a_pair_that_is_clipped_without_vnni_is_refused(
         require_sound(bundle_of(bytes(content), tmp_path), context=context)
     content[at : at + 2] = np.array([-64, 64], np.int8).tobytes()
     require_sound(bundle_of(bytes(content), tmp_path), context=context)
+
+
+def test_a_plan_is_a_plan_whatever_its_bundle_calls_it(
+    plan: bytes, tmp_path: Path, context: HostContext
+) -> None:
+    place, _ = last_product(plan)
+    bundle = bundle_of(plan[:place] + b"\x81\x7f" + plan[place + 2 :], tmp_path)
+    (tmp_path / "honest").write_bytes(plan)
+    for said in ({"format": "ort"}, {"file": "honest"}, {"format": "ort", "file": "honest"}):
+        bundle.manifest["model"].update(said)
+        with pytest.raises(VerificationError, match=r"weights are 254 together, above 128"):
+            require_sound(bundle, context=context)
 
 
 @pytest.mark.parametrize("cut", [0, 10, HEADER.size, -1])

@@ -8,11 +8,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.support.device_records import result
 from tests.support.registry import Registry, basic, running_registry
 from tests.support.serving import Reply, serving
 from tests.support.signed import key_in
 
 from edgepack.bundles.manifest import MANIFEST, digest, open_bundle
+from edgepack.device.record import write_record
 from edgepack.errors import (
     BundleError,
     DownloadError,
@@ -24,7 +26,7 @@ from edgepack.errors import (
     UsageError,
 )
 from edgepack.plugins.context import HostContext
-from edgepack.signing.signatures import sign_path
+from edgepack.signing.signatures import sign_path, signature_of
 from edgepack_oci.content.documents import BUNDLE, IMAGE_CONFIG, INDEX, MODELPACK
 from edgepack_oci.content.documents import MANIFEST as OCI_MANIFEST
 from edgepack_oci.content.reference import Reference, parse_reference
@@ -640,3 +642,27 @@ def test_the_commands(bundle: Path, registry: Registry, tmp_path: Path) -> None:
     done = edgepack("pull", f"{registry.host}/team/none", env=env, cwd=tmp_path)
     assert done.returncode == DownloadError.exit_code
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["error", "hint"]
+
+
+def test_a_record_of_devices_goes_along_with_its_signature(
+    bundle: Path, named: Reference, registry: Registry, tmp_path: Path, context: HostContext
+) -> None:
+    record = bundle.with_name(f"{bundle.name}.devices.json")
+    key = key_in(tmp_path, "lab")
+    write_record(record, open_bundle(bundle), [result()], key=key, store=context.store)
+    tags = push([bundle], named, plain_http=False, context=context).tags
+    assert set(tags) == {"1.0", "1.0-modelpack", "1.0-devices"}
+    assert registry.requests("PUT", "manifests")[-1].endswith("/1.0")
+    found = registry.document("team/embed", "1.0-devices")
+    assert found["subject"]["digest"] == tags["1.0-modelpack"]
+    assert found["artifactType"] == "application/vnd.in-toto+json"
+    contents = [registry.blobs["team/embed"][layer["digest"]] for layer in found["layers"]]
+    assert contents == [record.read_bytes(), signature_of(record).read_bytes()]
+
+
+def test_a_record_of_another_bundle_does_not(
+    bundle: Path, other: Path, named: Reference, context: HostContext
+) -> None:
+    record = bundle.with_name(f"{bundle.name}.devices.json")
+    write_record(record, open_bundle(other), [result()], key=None, store=context.store)
+    assert "1.0-devices" not in push([bundle], named, plain_http=False, context=context).tags

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.support.sample_program import HAS
 from tests.support.signed import key_in, list_files, write_small_bundle
 
 from edgepack.bundles.archive import pack
@@ -21,6 +20,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.word import MAKER
 from edgepack.signing.signatures import sign_path
+from edgepack.testing.script import HAS
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.made_here import remember
 from edgepack.verifier.tasks.wordnet import Task
@@ -65,7 +65,7 @@ def made(tmp_path: Path, context: HostContext) -> Make:
         (folder / "golden.json").write_text(json.dumps({"texts": TEXTS[:2], "vectors": vectors}))
         manifest = json.loads(list_files(folder).joinpath("manifest.json").read_text())
         manifest["model"] |= model
-        manifest["target"].setdefault("platform", {})["has"] = HAS
+        manifest["target"].setdefault("platform", {})["has"] = list(HAS)
         (folder / "manifest.json").write_text(json.dumps(manifest))
         bundle = open_bundle(folder)
         if here:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from tests.fuzz.tables import unigram
+from tests.support.batches import batches
 from tests.support.node_tests import run_node_tests
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 import edgepack_web
 from edgepack.errors import UnsupportedModelError
-from edgepack.runner.frozen.model.embedder import batches
 from edgepack.runner.tokenizer.web_tables import unigram_table, wordpiece_table
 from edgepack.verifier.texts.fuzz import fuzz_texts, fuzz_texts_for
 from edgepack_web.modules import joined, without_comments

@@ -57,17 +57,17 @@ def test_it_names_what_went_in(made: Make, source: ModelSource) -> None:
         assert found[file.path]["digest"] == {"sha256": file.sha256}
         assert found[file.path]["uri"] == source.origin
     assert found["eigen 5.0.1"]["digest"] == {"sha256": "1" * 64}
-    for name in ("ziglang", "pyinstaller", "h11", "onnx", "numpy", "zstandard"):
+    for name in ("ziglang", "pyinstaller", "filelock", "onnx", "numpy", "zstandard"):
         version = importlib.metadata.version(name)
         assert found[f"{name} {version}"]["uri"] == f"pkg:pypi/{name}@{version}"
     assert not any(name.startswith(("pytest ", "mypy ", "edgepack ")) for name in found)
 
 
 def test_a_package_s_digest_is_that_of_its_files(made: Make) -> None:
-    name = f"h11 {importlib.metadata.version('h11')}"
+    name = f"filelock {importlib.metadata.version('filelock')}"
     dependencies = made()["predicate"]["buildDefinition"]["resolvedDependencies"]
     digest = next(each["digest"]["dirHash"] for each in dependencies if each["name"] == name)
-    files = importlib.metadata.files("h11") or []
+    files = importlib.metadata.files("filelock") or []
     lines = []
     for file in sorted(files, key=lambda each: each.as_posix()):
         if file.suffix != ".pyc" and file.name not in ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json"):

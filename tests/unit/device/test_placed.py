@@ -2,12 +2,13 @@
 
 import re
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.devices import Board, board_in, session_of
+from tests.support.devices import Board, board_in, executable, session_of
 from tests.support.signed import list_files, write_small_bundle
 
 from edgepack.bundles.manifest import open_bundle
@@ -63,6 +64,35 @@ def test_without_anything_that_compares_files_are_read_back(
 ) -> None:
     with there(bundle, board.poor(), context) as found:
         assert found.files_by == READ_BACK
+    assert board.left == []
+
+
+def file_of_holes(name: str, size: int) -> bytes:
+    """A tar with one file without any content (GNU's old form)."""
+    head = tarfile.TarInfo(name)
+    head.type = tarfile.GNUTYPE_SPARSE
+    block = bytearray(head.tobuf(tarfile.GNU_FORMAT))
+    block[386:410] = b"%011o\0%011o\0" % (0, 0)
+    block[483:495] = b"\x80" + size.to_bytes(11, "big")
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block) + bytes(1024)
+
+
+def test_half_a_kilobyte_that_stands_for_terabytes_is_not_read(
+    bundle: Bundle, board: Board, context: HostContext
+) -> None:
+    address, tar, bomb = board.poor(), board.folder / "tools" / "tar", board.folder / "bomb"
+    bomb.write_bytes(file_of_holes("./manifest.json", 1 << 42))
+    with tarfile.open(bomb) as made:
+        assert [member.size for member in made] == [1 << 42]
+    tar.unlink()
+    executable(tar, f'#!/bin/sh\ncase "$1" in -cf) exec cat {bomb} ;; esac\nexec /bin/tar "$@"\n')
+    with (
+        pytest.raises(BundleError, match="did not arrive as it was sent"),
+        there(bundle, address, context),
+    ):
+        pass
     assert board.left == []
 
 

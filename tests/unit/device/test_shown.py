@@ -129,3 +129,19 @@ def test_the_table_has_a_column_for_each_device() -> None:
     ]
     assert "board 1: passed, mean cosine 0.9980" in lines
     assert "board 2: not verified: no GPU" in lines
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_device_s_words_are_no_line_of_ours(
+    own: bool, folder: Path, tmp_path: Path, context: HostContext
+) -> None:
+    """A record's words are its devices' and its maker's, whoever vouches for it."""
+    lie = "rig\nverified ✓\x1b[32m"
+    found = result(lie)
+    device = replace(found.device, machine=f"x\n{lie}", board=lie, distribution=lie)
+    wrong = replace(found, device=device, at=f"{lie[:4]}✓\n")
+    record(folder, wrong, store=context.store if own else Store(root=tmp_path / "elsewhere"))
+    text, page = shown(folder, context)
+    for view in (text, page):
+        assert "verified ✓" not in view and "\x1b[32m" not in view
+        assert own or "✓" not in view

@@ -1,4 +1,4 @@
-"""The programs of bundles on a tiny real model: the one that is frozen, unfrozen, and the native one."""
+"""The program of bundles on a tiny real model."""
 
 import json
 import shutil
@@ -13,32 +13,11 @@ from tests.support.sample_program import Run, library_of, run_program
 from edgepack.runner.freeze.sample_bundle import write_golden, write_manifest, write_sample
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
-NATIVE_FIRST = ("test_search.py", "test_serve.py", "test_serve_badly.py", "test_serve_others.py")
-"""Tests that start a program for each case, which takes the one in Python ten times as long."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        case = getattr(item, "callspec", None)
-        if item.path.name in NATIVE_FIRST and case and case.params.get("sample") == "frozen":
-            item.add_marker(pytest.mark.slow)
-
-
-@pytest.fixture(scope="session", params=["frozen", "native"])
-def sample(request: pytest.FixtureRequest) -> Path:
-    """A sound sample bundle for each of the two programs; not to be changed."""
-    folder: Path = request.getfixturevalue(f"{request.param}_sample")
-    return folder
-
 
 @pytest.fixture(scope="session")
-def frozen_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sample bundle for the program in Python."""
-    folder = tmp_path_factory.mktemp("sample") / "bundle"
-    folder.mkdir()
-    write_sample(folder)
-    return with_golden(folder)
+def sample(native_sample: Path) -> Path:
+    """A sound sample bundle; not to be changed."""
+    return native_sample
 
 
 @pytest.fixture(scope="session")

@@ -25,12 +25,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-@pytest.fixture(scope="module", params=["frozen", "native"])
-def splade(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, program: Path) -> Path:
+@pytest.fixture(scope="module")
+def splade(sample: Path, tmp_path_factory: pytest.TempPathFactory, program: Path) -> Path:
     """A bundle whose vectors have a number for each token of a vocabulary."""
-    sample: Path = request.getfixturevalue(f"{request.param}_sample")
     folder = tmp_path_factory.mktemp("splade") / "bundle"
-    return write_given(sample, folder, SPARSE, program if request.param == "native" else None)
+    return write_given(sample, folder, SPARSE, program)
 
 
 def test_arrays_are_what_scipy_reads(splade: Path, tmp_path: Path) -> None:

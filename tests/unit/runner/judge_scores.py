@@ -11,14 +11,9 @@ from tests.unit.runner.test_scores import QUERY, TEXTS, bundle_of, said
 pytestmark = pytest.mark.tools("c++", "python")
 
 
-@pytest.fixture(scope="module", params=["frozen", "native"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture(scope="module")
-def ranker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kind: str) -> Path:
-    return bundle_of(request, tmp_path_factory, kind, "rank")
+def ranker(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bundle_of(sample, tmp_path_factory, "rank")
 
 
 @pytest.fixture(scope="module")

@@ -23,12 +23,12 @@ def code(page: Path, language: str, words: str) -> str:
     return found
 
 
-def test_the_container_is_healthy_while_the_server_answers(frozen_sample: Path) -> None:
+def test_the_container_is_healthy_while_the_server_answers(sample: Path) -> None:
     dockerfile = code(DOCKER, "dockerfile", "HEALTHCHECK")
     (written,) = re.findall(r"^HEALTHCHECK CMD (.*)$", dockerfile, re.MULTILINE)
     command: list[str] = json.loads(written)
     assert '"--port", "8080"' in dockerfile
-    with running(frozen_sample) as server:
+    with running(sample) as server:
         asked = [word.replace("8080", str(server.port)) for word in command]
         assert subprocess.run(asked, capture_output=True, check=False).returncode == 0
         server.process.kill()
@@ -36,14 +36,14 @@ def test_the_container_is_healthy_while_the_server_answers(frozen_sample: Path) 
         assert subprocess.run(asked, capture_output=True, check=False).returncode != 0
 
 
-def test_the_token_is_where_the_server_looks_for_it(frozen_sample: Path, tmp_path: Path) -> None:
+def test_the_token_is_where_the_server_looks_for_it(sample: Path, tmp_path: Path) -> None:
     service = yaml.safe_load(code(DOCKER, "yaml", "secrets"))["services"]["embed"]
     (secret,) = service["secrets"]
     assert service["environment"] == {"EMBED_TOKEN_FILE": f"/run/secrets/{secret}"}
     token = tmp_path / secret
     token.write_text("s3cret\n")
     token.chmod(0o600)
-    with running(frozen_sample, "--host", "0.0.0.0", environment={"EMBED_TOKEN_FILE": str(token)}) as server:
+    with running(sample, "--host", "0.0.0.0", environment={"EMBED_TOKEN_FILE": str(token)}) as server:
         assert server.embed("a").status == 401
         assert server.ask("/v1/embeddings", {"input": "a"}, authorization="Bearer s3cret").status == 200
 

@@ -1,18 +1,16 @@
-"""A bundle's own vectors, by its program; here the program is the unfrozen one behind a small script."""
+"""A bundle's own vectors, by its program; also where that is a script."""
 
 import json
-import os
 import re
 import shlex
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.native import compiler
-from tests.support.sample_program import START, run_program, vectors_of
+from tests.support.sample_program import run_program, vectors_of
 
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError
@@ -30,22 +28,15 @@ sandboxed = pytest.mark.skipif(find_sandbox() is None, reason="no sandbox works 
 pytestmark = pytest.mark.tools("c++", "python", "env")
 
 
-@pytest.fixture(scope="session")
-def sample(frozen_sample: Path) -> Path:
-    return frozen_sample
-
-
 def bundle_of(folder: Path, script: str | None = None) -> Bundle:
-    """A bundle whose program is the unfrozen one, or a script."""
-    path = os.pathsep.join(filter(None, sys.path))
-    words = shlex.join([sys.executable, "-c", START, str(folder)])
-    program = folder / "embed"
-    program.write_text(script or f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {words} "$@"\n')
-    program.chmod(0o755)
+    """A bundle with its own program, or a script in its place."""
+    if script is not None:
+        (folder / "embed").write_text(script)
+        (folder / "embed").chmod(0o755)
     manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
     links = [path.resolve() for path in folder.rglob("*") if path.is_symlink()]
-    places = (ROOT, *map(Path, (sys.prefix, sys.base_prefix, *sys.path)), *links)
-    has = [str(place) for place in places if place.is_absolute()]
+    # Where the C++ runtime lies, of which the stock library asks.
+    has = [str(place) for place in (Path("/usr/lib"), *links)]
     manifest["target"].setdefault("platform", {})["has"] = has
     return Bundle(directory=folder, manifest=manifest)
 

@@ -55,11 +55,12 @@ def test_another_token_fails_and_shows_the_text(
 
 
 def test_a_bundle_with_the_library_s_own_file_is_not_asked(
-    frozen_sample: Path, tmp_path: Path, context: HostContext
+    native_sample: Path, tmp_path: Path, context: HostContext
 ) -> None:
     source = source_of(tmp_path, sample_tokenizer())
-    manifest = json.loads((frozen_sample / "manifest.json").read_text())
-    bundle = Bundle(directory=frozen_sample, manifest=manifest)
+    manifest = json.loads((native_sample / "manifest.json").read_text())
+    manifest["model"]["tokenizer"] = "model/tokenizer.json"
+    bundle = Bundle(directory=native_sample, manifest=manifest)
     assert compare_tokens(bundle, source, TEXTS, BundleRunner(context=context).tokens) == 0
 
 

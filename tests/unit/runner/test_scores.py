@@ -26,29 +26,19 @@ TEXTS = ("a cat", "the kitten sat", "mat", "a cat sat on the mat", "mat mat", ""
 QUERY = "the cats"
 
 
-@pytest.fixture(scope="module", params=["frozen", "native"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-def bundle_of(request: pytest.FixtureRequest, factory: pytest.TempPathFactory, kind: str, task: str) -> Path:
-    sample: Path = request.getfixturevalue(f"{kind}_sample")
-    program = None
-    if kind == "native":
-        program = (
-            made_once(factory, "scored-program", lambda folder: compile_scored(folder / "embed")) / "embed"
-        )
-    return write_scored(sample, factory.mktemp(f"{kind}-{task}") / "bundle", task, program)
+def bundle_of(sample: Path, factory: pytest.TempPathFactory, task: str) -> Path:
+    program = made_once(factory, "scored-program", lambda folder: compile_scored(folder / "embed")) / "embed"
+    return write_scored(sample, factory.mktemp(task) / "bundle", task, program)
 
 
 @pytest.fixture(scope="module")
-def ranker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kind: str) -> Path:
-    return bundle_of(request, tmp_path_factory, kind, "rank")
+def ranker(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bundle_of(sample, tmp_path_factory, "rank")
 
 
 @pytest.fixture(scope="module")
-def classifier(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kind: str) -> Path:
-    return bundle_of(request, tmp_path_factory, kind, "classes")
+def classifier(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bundle_of(sample, tmp_path_factory, "classes")
 
 
 def said(bundle: Path, *arguments: str, input: str = "") -> list[Any]:
@@ -175,7 +165,7 @@ def test_a_long_query_leaves_room_for_the_text(ranker: Path) -> None:
     ],
 )
 def test_what_the_model_is_not_made_for_is_refused(
-    request: pytest.FixtureRequest, kind: str, task: str, arguments: list[str], words: list[str]
+    request: pytest.FixtureRequest, task: str, arguments: list[str], words: list[str]
 ) -> None:
     bundle: Path = request.getfixturevalue("ranker" if task == "rank" else "classifier")
     done = run_program(bundle, *arguments)

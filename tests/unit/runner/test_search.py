@@ -11,9 +11,7 @@ from zlib import adler32
 
 import numpy as np
 import pytest
-from tests.support.sample_program import Run, command_of, complaint, run_program, vectors_of
-
-from edgepack.runner.frozen.search.search import cosine_of_units
+from tests.support.sample_program import Run, command_of, complaint, vectors_of
 
 pytestmark = pytest.mark.tools("c++", "python")
 
@@ -211,9 +209,9 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(run: Run, notes:
         ((), 2, "no query"),
         (("a", "b", "c"), 2, "one FILE at most: 'c' is another"),
         (("--queries", "q", "b", "c"), 2, "one FILE at most: 'c' is another"),
-        (("-k", "0", "a"), 2, "argument -k/--nearest: '0' is not a number"),
-        (("--nearest", "-1", "a"), 2, "argument -k/--nearest: '-1' is not a number"),
-        (("-k",), 2, "argument -k/--nearest: expected one argument"),
+        (("-k", "0", "a"), 2, "'0' is not a number from 1 to 65535"),
+        (("--nearest", "-1", "a"), 2, "'-1' is not a number from 1 to 65535"),
+        (("-k",), 2, "expected one argument"),
         (("--min", "-1.5", "a"), 2, "argument --min: '-1.5' is not a number from -1 to 1"),
         (("--min", "0x1", "a"), 2, "argument --min: '0x1' is not a number from -1 to 1"),
         (("--out", "npy", "a"), 2, "unrecognized arguments: --out"),
@@ -253,21 +251,3 @@ def test_told_to_stop_it_leaves_no_half_of_an_index(sample: Path, tmp_path: Path
         program.terminate()
         assert program.wait() == -signal.SIGTERM
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_text_of_which_the_model_makes_nothing_is_near_to_nothing() -> None:
-    units = [(0.6, 0.8), (0.0, 1.0), (0.0, 0.0)]
-    cosines = [cosine_of_units(units[0], other) for other in units]
-    assert cosines == pytest.approx([1, 0.8, 0])
-    assert cosine_of_units(units[2], units[1]) == 0
-
-
-def test_the_two_programs_say_the_same(frozen_sample: Path, native_sample: Path, notes: Path) -> None:
-    said = []
-    for sample in (frozen_sample, native_sample):
-        calls = (("--help",), ("cat", str(notes)), ("--json", "cat", str(notes)))
-        runs = [run_program(sample, "search", *call) for call in calls]
-        said.append([(done.returncode, done.stdout, done.stderr) for done in runs])
-        kept_of(notes).unlink()
-    assert said[0] == said[1]
-    assert said[0][0][1].startswith(b"usage: embed search ")

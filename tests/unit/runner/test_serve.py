@@ -2,11 +2,8 @@
 
 import base64
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,8 +16,6 @@ import pytest
 from tests.support.embed_serve import Running, read_answer, request, running
 from tests.support.golden import matches_golden
 from tests.support.sample_program import Run, complaint, run_program, vectors_of
-
-from edgepack.runner.freeze.pyinstaller import SOURCES
 
 pytestmark = pytest.mark.tools("c++", "python")
 
@@ -300,10 +295,15 @@ def test_told_twice_it_ends_at_once(sample: Path) -> None:
 
 def test_a_full_queue_says_when_to_come_again(sample: Path) -> None:
     with running(sample, "--queue", "50", "--window", "1") as server, server.connect() as first:
-        # Larger than the queue, but alone.
-        first.sendall(request("/v1/embeddings", {"input": ["a cat sat on the mat"] * 2000}))
-        while int(values(server)["embed_queue_texts"]) == 0:
-            pass
+        # Larger than the queue, but alone; on a busy machine it may be over before anybody looks.
+        for answered in range(100):
+            first.sendall(request("/v1/embeddings", {"input": ["a cat sat on the mat"] * 2000}))
+            while int((seen := values(server))["embed_queue_texts"]) == 0:
+                if int(seen["embed_texts_total"]) == 2000 * (answered + 1):
+                    break
+            if int(seen["embed_queue_texts"]):
+                break
+            read_answer(first)
         refused = server.embed("a cat")
         assert refused.status == 429
         assert int(refused.headers["retry-after"]) >= 1
@@ -357,22 +357,6 @@ def test_a_client_that_breaks_off_is_worked_for_no_longer(sample: Path) -> None:
 
 def test_the_word_serve_can_still_be_embedded(run: Run) -> None:
     assert json.loads(run("--", "serve").stdout)[0]["text"] == "serve"
-
-
-def test_serving_is_not_imported_to_embed(frozen_sample: Path) -> None:
-    script = (
-        "import sys; from edgepack.runner.frozen.cli import main; main(['a cat'], sys.argv[1])\n"
-        "print([name for name in ('asyncio', 'h11', 'socket') if name in sys.modules])"
-    )
-    path = os.pathsep.join([str(SOURCES.parents[2]), *filter(None, sys.path)])
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", script, frozen_sample],
-        env={"PYTHONPATH": path},
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def values(server: Running) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """Clients that do it wrong, slowly, or all at once."""
 
-import asyncio
 import random
 import selectors
 import socket
@@ -11,8 +10,6 @@ from pathlib import Path
 
 import pytest
 from tests.support.embed_serve import Running, read_answer, request, running
-
-from edgepack.runner.frozen.serve.connection import Bodies, Connection, Limits, Request, Response
 
 from .test_serve import values
 
@@ -154,45 +151,6 @@ def test_chunks_and_single_bytes_and_several_at_once(server: Running) -> None:
         data = b""
         while data.count(b'"usage"') < 3:
             data += connection.recv(1 << 16)
-
-
-def test_tiny_chunks_let_others_have_their_turn() -> None:
-    """65,536 bytes of chunks of two bytes were once read in one go, and others waited for that long."""
-    head = GOOD.partition(b"\r\n\r\n")[0].replace(b"Content-Length: 18", b"Transfer-Encoding: chunked")
-    assert b"chunked" in head
-    answered, busy = asyncio.Event(), []
-
-    async def respond(asked: Request, connection: Connection) -> Response:
-        answered.set()
-        return Response(200, b"%d" % len(asked.body))
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await Connection(
-            reader,
-            writer,
-            limits=Limits(body=1 << 20),
-            bodies=Bodies(1 << 20),
-            check=lambda asked: None,
-            respond=respond,
-            refuse=lambda path, refused: Response(refused.status, b""),
-            allow=lambda origin: "",
-            closing=lambda: True,
-        ).serve()
-
-    async def flood() -> bytes:
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            writer.write(head + b"\r\n\r\n" + b"2\r\n  \r\n" * 40_000 + b"0\r\n\r\n")
-            while not answered.is_set():
-                start = time.thread_time()
-                await asyncio.sleep(0)
-                busy.append(time.thread_time() - start)
-            answer = await reader.read()
-            writer.close()
-            return answer
-
-    assert asyncio.run(flood()).endswith(b"80000")
-    assert max(busy) < sum(busy) / 50
 
 
 def test_http_1_0_gets_an_answer_and_an_end(server: Running) -> None:

@@ -16,8 +16,9 @@ from edgepack.plugins.context import HostContext
 from edgepack.plugins.given import given_by_target
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.verifier.outputs.measure import measure_outputs, shortfalls_of_outputs
+from edgepack.verifier.outputs.measure import STEP, measure_outputs, shortfalls_of_outputs
 from edgepack.verifier.texts.drawn import drawn_texts
+from edgepack.verifier.texts.long import long_texts
 
 # Weights of three heads are pickles, which a program of its own reads.
 pytestmark = pytest.mark.tools("python")
@@ -39,8 +40,12 @@ class Program:
     """Texts that it knows by heart; it makes others up."""
     drops: bool = False
     broken: bool = False
+    cuts: int | None = None
+    """Of a text with more words it reads the last ones first."""
 
     def outputs(self, bundle: Bundle, texts: Sequence[str], *, query: bool) -> list[TextOutputs]:
+        if self.cuts is not None:
+            texts = [cut_in_front(text, self.cuts) for text in texts]
         random = np.random.default_rng(2)
         exact = reference_outputs(self.source, texts, query=query, context=self.context)
         made = []
@@ -57,6 +62,11 @@ class Program:
         if self.broken:
             made[3] = replace(made[3], sparse={5: float("nan")})
         return made
+
+
+def cut_in_front(text: str, words: int) -> str:
+    kept = text.split()
+    return text if len(kept) <= words else " ".join(reversed(kept))
 
 
 def _scaled(given: TextOutputs, scale: float) -> TextOutputs:
@@ -103,6 +113,15 @@ def test_weights_of_another_scale_are_found_though_their_order_is_right(
     assert short.startswith("sparse: numbers differ by ")
 
 
+def test_long_texts_that_are_cut_elsewhere_are_found(program: Program) -> None:
+    """Those of the gate are shorter, and all that is measured on them is right."""
+    cuts = replace(program, cuts=max(len(text.split()) for text in TEXTS))
+    found = measure_outputs(cuts, BUNDLE, program.source, TEXTS, context=program.context)
+    assert found[0].tau == pytest.approx(1) and found[0].largest < 1e-6
+    (short,) = shortfalls_of_outputs(found, "int8")
+    assert short.startswith("multi-vector: numbers differ by ")
+
+
 def test_vectors_of_another_length_are_found(program: Program) -> None:
     class Halved(Program):
         def outputs(self, bundle: Bundle, texts: Sequence[str], *, query: bool) -> list[TextOutputs]:
@@ -116,9 +135,10 @@ def test_vectors_of_another_length_are_found(program: Program) -> None:
 
 def test_texts_known_by_heart_do_not_help_with_drawn_ones(program: Program) -> None:
     drawn = drawn_texts(load_tokenizer(program.source), TEXTS, seed=7)
+    known = frozenset([*TEXTS, *long_texts(program.source, TEXTS[::STEP])])
     for each, expected in (
         (program, []),
-        (replace(program, known=frozenset(TEXTS)), ["sparse", "multi-vector"]),
+        (replace(program, known=known), ["sparse", "multi-vector"]),
     ):
         found = measure_outputs(each, BUNDLE, program.source, TEXTS, drawn=drawn, context=program.context)
         short = shortfalls_of_outputs(found, "int8")

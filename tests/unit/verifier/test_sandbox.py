@@ -3,6 +3,7 @@
 import os
 import socket
 import struct
+import sys
 import tempfile
 import threading
 import time
@@ -307,6 +308,65 @@ def test_the_memory_of_all_processes_together_is_limited(run: Run) -> None:
     assert done.passed == "memory"
 
 
+PYTHON = "/usr/bin/python3"
+"""One that is seen in the sandbox."""
+needs_python = pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"there is no {PYTHON}")
+HOLDERS = {
+    "files in memory": """
+kept = [os.memfd_create("x") for each in range(4)]
+for file in kept:
+    for each in range(60):
+        os.write(file, b"x" * (1 << 20))
+""",
+    "sockets": """
+kept = []
+for each in range(500):
+    kept += socket.socketpair()
+    kept[-1].setblocking(False)
+    try:
+        while kept[-1].send(bytes(65536)):
+            pass
+    except BlockingIOError:
+        pass
+""",
+}
+
+
+@needs_python
+@pytest.mark.parametrize("what", HOLDERS)
+def test_memory_that_is_no_process_s_is_limited_too(run: Run, what: str) -> None:
+    script = f"import os, socket, time\n{HOLDERS[what]}\ntime.sleep(20)"
+    limits = RunLimits(resident=150 << 20)
+    done = run(f"exec {PYTHON} -c '{script}'", limits=limits)
+    assert done.passed == "memory"
+
+
+@needs_python
+def test_more_open_files_than_can_be_looked_at_are_too_many(run: Run) -> None:
+    script = """
+import os, time
+for each in range(20):
+    if os.fork() == 0:
+        kept = [os.open("/dev/null", 0) for each in range(4000)]
+        time.sleep(30)
+time.sleep(30)
+"""
+    done = run(f"exec {PYTHON} -c '{script}'", limits=RunLimits(seconds=25))
+    assert done.passed == "memory"
+
+
+@needs_python
+def test_there_is_no_memory_that_outlives_who_took_it(inside: Run, sandbox: Sandbox) -> None:
+    """Segments of System V lie nowhere where they could be counted."""
+    if sandbox.kind != "namespaces":
+        pytest.skip("bubblewrap has no such setting")
+    take = "import ctypes; print(ctypes.CDLL(None).shmget(0, 1 << 20, 0o1600))"
+    said = inside(f"cat /proc/sys/kernel/shmall; {PYTHON} -c '{take}'").output.split()
+    if said[0] != "0":
+        pytest.skip("this kernel does not let namespaces have settings of their own")
+    assert said[1:] == ["-1"]
+
+
 def test_output_is_limited(run: Run) -> None:
     limits = RunLimits(output=1 << 20)
     done = run("head -c 1000000 /dev/zero", limits=limits)
@@ -325,6 +385,111 @@ def test_processes_are_limited(run: Run) -> None:
     script = "for each in $(seq 30); do sleep 20 & done; sleep 2; kill $(jobs -p); echo all"
     assert run(script, limits=RunLimits(processes=20)).passed == "processes"
     assert run(script, limits=RunLimits(processes=60)).output == "all\n"
+
+
+FORKS = """
+import os, time
+made = 0
+try:
+    while made < 1000:
+        if os.fork() == 0:
+            time.sleep(20)
+            os._exit(0)
+        made += 1
+except OSError:
+    print(made, flush=True)
+    time.sleep(20)
+"""
+
+
+def test_a_program_that_forks_without_end_is_stopped_by_the_kernel(bundle: Path, tmp_path: Path) -> None:
+    """Of root's programs the kernel counts none: without a sandbox they are another user's, who reads and writes what root may."""
+    if os.geteuid() != 0:
+        pytest.skip("others' processes are limited by their system")
+    (bundle / "manifest.json").chmod(0o600)
+    run = running(None, bundle, tmp_path)
+    limits = RunLimits(processes=40)
+    done = run(f"exec {sys.executable} -c '{FORKS}'", limits=limits)
+    assert done.passed == "processes"
+    assert 40 <= int(done.output) < 100, "forking failed before anybody looked"
+    assert run("cat manifest.json; echo x > new", limits=limits).output == "{}"
+    assert (bundle / "new").read_text() == "x\n"
+    assert run("b() { b | b & }; b; sleep 20", limits=limits).passed == "processes"
+    facts = run("grep -E '^(CapEff|NoNewPrivs)' /proc/self/status; id -u").output.split()
+    assert facts[1::2][:2] == ["0000000000000002", "1"] and int(facts[-1]) > 100_000
+
+
+WAITS = {
+    "its output is closed": "exec >&- 2>&- <&-; exec sleep {mark}",
+    "another holds its output": "setsid sleep {mark} & setsid sh -c 'sleep {mark}; sleep {mark}' & sleep {mark}",
+    "no signal ends it": "trap '' HUP INT QUIT TERM USR1 USR2 ALRM PIPE; while :; do sleep {mark}; done",
+    "it is stopped": "sleep {mark} & kill -STOP $$",
+    "all are stopped": "setsid sleep {mark} & kill -STOP $!; setsid sh -c 'kill -STOP $$' & kill -STOP $$",
+    "it does not read": "exec 0<&0; exec sleep {mark}",
+    "its parent left": "(setsid sh -c 'exec >&- 2>&-; sleep {mark}' &); exec sleep {mark}",
+}
+
+
+@pytest.mark.parametrize("how", WAITS)
+def test_whatever_it_does_it_ends_in_time(sandbox: Sandbox, bundle: Path, tmp_path: Path, how: str) -> None:
+    """The time that is waited is the limit, and what killing takes: nothing that was started may hold the caller."""
+    mark = f"95{os.getpid()}"
+    for kind in (sandbox, None):
+        started = time.monotonic()
+        view = view_of([bundle], system=True)
+        done = confine(
+            ["bash", "-c", WAITS[how].format(mark=mark)],
+            bundle,
+            sandbox=kind,
+            view=view,
+            work=tmp_path,
+            limits=RunLimits(seconds=1),
+            input="a line that nobody reads\n" * 100_000,
+        )
+        assert done.passed == "time"
+        require_gone(mark)
+        assert time.monotonic() - started < 30
+
+
+def test_a_program_that_waits_for_itself_is_not_waited_for_until_its_time_is_over(run: Run) -> None:
+    limits = RunLimits(seconds=60, idle=2)
+    started = time.monotonic()
+    assert run("sleep 600 & sleep 600", limits=limits).passed == "idle"
+    assert time.monotonic() - started < 30
+    assert limits.in_words("idle") == "did nothing for 2 s, and did not end"
+    busy = "end=$((SECONDS + 5)); while [ $SECONDS -lt $end ]; do :; done; echo done"
+    assert run(busy, limits=limits).output == "done\n"
+
+
+def test_a_program_without_a_sandbox_cannot_have_its_watcher_wait(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shares the user of who watches, where that is not root: what was stopped is ended from outside."""
+    monkeypatch.setattr(program_module, "GRACE", 1)
+    mark = f"94{os.getpid()}"
+    started = time.monotonic()
+    try:
+        run = running(None, bundle, tmp_path)
+        passed = run(f"kill -STOP $PPID; exec sleep {mark}", limits=RunLimits(seconds=1)).passed
+    except ToolError:
+        passed = "time"
+    assert passed == "time" and time.monotonic() - started < 30
+    require_gone(mark)
+
+
+def test_a_thread_that_ends_takes_no_other_s_program_along(run: Run) -> None:
+    """A parent's death is that of its thread: each waits for what it started itself."""
+    ended: list[Ended] = []
+
+    def one(seconds: str) -> None:
+        ended.append(run(f"sleep {seconds}; echo {seconds}"))
+
+    threads = [threading.Thread(target=one, args=(seconds,)) for seconds in ("0.1", "1.5")]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert [each.output for each in ended] == ["0.1\n", "1.5\n"]
 
 
 def test_scratch_is_limited(inside: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,12 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.verifier.outputs.order import DOCUMENTS, kendall_tau, ranking_pairs
-from edgepack.verifier.scores import measure_scores, reference_scores, shortfalls_of_scores
+from edgepack.verifier.scores import (
+    longer_than_the_model,
+    measure_scores,
+    reference_scores,
+    shortfalls_of_scores,
+)
 from edgepack.verifier.texts.drawn import drawn_texts
 
 TEXTS = [f"{'hello ' * (at % 7)}world {'small ' * (at % 5)}model{'s' * (at % 2)}" for at in range(40)]
@@ -38,8 +43,12 @@ class Program:
     """Texts and pairs that it knows by heart; it makes others up."""
     types: bool = True
     broken: bool = False
+    cuts: int | None = None
+    """Of a text with more words it reads the last ones first."""
 
     def scores(self, bundle: Bundle, texts: Sequence[Any]) -> list[list[float]]:
+        if self.cuts is not None:
+            texts = [self.cut(text) for text in texts]
         exact = reference_scores(self.source, texts, context=self.context)
         made = exact + np.random.default_rng(1).normal(size=exact.shape) * self.noise
         made = made * self.scale + self.shift
@@ -47,6 +56,12 @@ class Program:
             made = np.sort(made, axis=0)[::-1]
         rows: list[list[float]] = (np.full_like(made, np.nan) if self.broken else made).tolist()
         return rows
+
+    def cut(self, text: Any) -> Any:
+        if isinstance(text, tuple):
+            return tuple(map(self.cut, text))
+        words = text.split()
+        return text if len(words) <= (self.cuts or 0) else " ".join(reversed(words))
 
     def pair_tokens(self, bundle: Bundle, pairs: Sequence[Any]) -> list[tuple[list[int], list[int]]]:
         encodings = load_tokenizer(self.source).encode_batch(list(pairs))
@@ -107,7 +122,8 @@ def test_texts_known_by_heart_do_not_help_with_drawn_ones(
 ) -> None:
     program = spread_program(tmp_path, labels, context)
     drawn = drawn_texts(load_tokenizer(program.source), TEXTS, seed=7)
-    knows = replace(program, known=frozenset(TEXTS if labels > 1 else ranking_pairs(TEXTS)))
+    known: Sequence[Any] = TEXTS if labels > 1 else ranking_pairs(TEXTS)
+    knows = replace(program, known=frozenset([*known, *longer_than_the_model(program.source, TEXTS)]))
     assert shortfalls_of_scores(measured(knows)) == []
 
     def again(program: Program) -> list[str]:
@@ -117,6 +133,18 @@ def test_texts_known_by_heart_do_not_help_with_drawn_ones(
     assert again(program) == []
     (short,) = again(knows)
     assert short.startswith("scores of drawn texts differ by ")
+
+
+@pytest.mark.parametrize("labels", [1, 4])
+def test_long_texts_that_are_cut_elsewhere_are_found(
+    tmp_path: Path, context: HostContext, labels: int
+) -> None:
+    """Those of the gate are shorter, and all that is measured on them is right."""
+    program = spread_program(tmp_path, labels, context)
+    found = measured(replace(program, cuts=max(len(text.split()) for text in TEXTS)))
+    assert (found.tau, found.kept) == (pytest.approx(1), 1.0)
+    (short,) = shortfalls_of_scores(found)
+    assert short.startswith("scores differ by ")
 
 
 def test_other_tokens_of_a_pair_are_found(program: Program) -> None:

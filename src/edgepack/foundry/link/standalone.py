@@ -33,7 +33,7 @@ ONCE = frozenset(
     )
 )
 """Of edgepack's own program, what runs once per start and not per text: compiled to be small all the same."""
-SMALL = ("serve/", "llhttp/", "features/")
+SMALL = ("serve/", "third_party/llhttp/", "features/")
 """Folders of the same kind: of a request, the server is the smallest part."""
 
 

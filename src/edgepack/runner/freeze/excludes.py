@@ -1,6 +1,10 @@
 """How much of Python stays out of the frozen program, leanest first. Each is tried before it is used."""
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgepack.context import BuildContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,30 +20,50 @@ class Excludes:
     """Whether PyInstaller's own start-up hooks go; they import much for modules that the program does not have."""
 
 
-HEAVY = (
-    "_bz2 _curses _decimal _hashlib _lzma _sqlite3 _ssl bz2 concurrent.futures.process curses "
-    "distutils doctest email http lib2to3 lzma multiprocessing numpy pdb pkg_resources pydoc setuptools "
-    "sqlite3 ssl tarfile test tkinter unittest urllib xml xmlrpc zipfile"
-)
-"""Nothing of the kind happens in the program."""
-
 UNUSED = (
-    "_codecs_cn _codecs_hk _codecs_iso2022 _codecs_jp _codecs_kr _codecs_tw _compat_pickle _compression "
-    "_multibytecodec _py_abc _pydecimal _strptime _threading_local asyncio.windows_events asyncio.windows_utils "
-    "base64 bisect calendar csv datetime decimal fnmatch fractions getopt gzip hashlib importlib.abc "
-    "importlib.metadata importlib.readers importlib.resources importlib.util ipaddress numbers "
-    "pathlib pickle pprint py_compile quopri random shutil "
-    "statistics stringprep tempfile tracemalloc unicodedata"
+    "_bz2 _codecs_cn _codecs_hk _codecs_iso2022 _codecs_jp _codecs_kr _codecs_tw _compat_pickle _compression _curses _decimal "
+    "_hashlib _lzma _multibytecodec _py_abc _pydecimal _sqlite3 _ssl _strptime _threading_local argparse asyncio base64 bisect bz2 "
+    "calendar concurrent csv curses datetime decimal distutils doctest email fnmatch fractions getopt gettext gzip hashlib http "
+    "importlib.abc importlib.metadata importlib.readers importlib.resources importlib.util ipaddress lib2to3 locale lzma "
+    "multiprocessing numbers numpy pathlib pdb pickle pkg_resources pprint py_compile pydoc queue quopri random selectors "
+    "setuptools shutil socket sqlite3 ssl statistics string stringprep subprocess tarfile tempfile test threading tkinter "
+    "tracemalloc unicodedata unittest urllib xml xmlrpc zipfile"
 )
-"""Imported by something that is imported by something, in functions that the program never calls."""
+"""Nothing of the kind happens in the program: what is here is imported by something that is imported by something."""
 
 LEAN = Excludes(
     name="lean",
-    modules=tuple(sorted({*HEAVY.split(), *UNUSED.split()})),
+    modules=tuple(UNUSED.split()),
     # cp437 is how zipimport reads the names in base_library.zip; Python runs in its UTF-8 mode.
     encodings=("ascii", "cp437", "latin_1", "utf_8"),
     drop_hooks=True,
 )
-SAFE = Excludes(name="safe", modules=tuple(sorted(HEAVY.split())), drop_hooks=True)
 WHOLE = Excludes(name="whole")
-LEANEST_FIRST = (LEAN, SAFE, WHOLE)
+LEANEST_FIRST = (LEAN, WHOLE)
+
+
+IMPORTED = """\
+import ast, importlib, sys
+for node in ast.walk(ast.parse(open(sys.argv[1], "rb").read())):
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        names = [node.module]
+    else:
+        continue
+    for name in names:
+        importlib.import_module(name)
+print(*sys.modules)
+"""
+
+
+def for_module(excludes: Excludes, file: Path, *, context: BuildContext) -> Excludes:
+    """The same without what a user's own module imports, and what that imports; with a module, all codecs written in Python stay.
+
+    Raises ``ToolError`` for an import that does not work.
+    """
+    imported = context.run([sys.executable, "-I", "-S", "-c", IMPORTED, file]).split()
+    wanted = {*imported, *(name.partition(".")[0] for name in imported)}
+    return replace(
+        excludes, modules=tuple(name for name in excludes.modules if name not in wanted), encodings=None
+    )

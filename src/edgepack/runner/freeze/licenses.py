@@ -14,13 +14,12 @@ from edgepack.runner.freeze.cxx_runtime import STAND_IN
 
 
 def write_licenses(program: Path, destination: Path, *, context: BuildContext) -> None:
-    """``COMPONENT.txt`` for Python, PyInstaller's bootloader, tokenizers, h11 and each shared library below ``program``,
+    """``COMPONENT.txt`` for Python, PyInstaller's bootloader, tokenizers and each shared library below ``program``,
     with the version where it is known: ``COMPONENT-VERSION.txt``."""
     destination.mkdir(parents=True, exist_ok=True)
     texts = {
         "python": python_license() or license_text("python"),
         "pyinstaller": distribution_license("pyinstaller"),
-        "h11": distribution_license("h11"),
     }
     if any(path.name.startswith("tokenizers") for path in elf_files(program)):
         texts["tokenizers"] = distribution_license("tokenizers") or license_text("tokenizers")

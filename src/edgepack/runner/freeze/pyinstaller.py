@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -17,11 +18,6 @@ from edgepack.tools import find
 PROGRAM = "embed"
 INTERNAL = "_internal"
 PACKAGE = "edgepack_embed"
-SOURCES = Path(__file__).parents[1] / "frozen"
-
-BUILT_FOR = "base/built_for.py"
-"""Which key a program asks for; written anew where it is to ask for one."""
-
 SPEC = """\
 import json, pathlib
 settings = json.loads((pathlib.Path(SPECPATH) / "settings.json").read_text())
@@ -43,19 +39,21 @@ COLLECT(program, analysis.binaries, analysis.datas, name=settings["name"], strip
 def freeze(
     destination: Path,
     *,
+    sources: Mapping[str, bytes],
     excludes: Excludes,
     python_library: Path,
-    compiled: bool = False,
-    public_key: str = "",
     context: BuildContext,
 ) -> None:
-    """Fill ``destination`` with ``embed`` and ``_internal/``; ``compiled``: for a compiled tokenizer, without tokenizers. Raises ``ToolError`` or ``MissingToolError``."""
+    """Fill ``destination`` with ``embed`` and ``_internal/``. ``sources`` are laid out by their places; ``embed.py`` is what starts.
+
+    Raises ``ToolError`` or ``MissingToolError``.
+    """
     work = destination.with_name(destination.name + "-work")
     shutil.rmtree(work, ignore_errors=True)
-    lay_out_sources(work / "sources", compiled=compiled, public_key=public_key)
-    run_pyinstaller(
-        work, excludes=excludes, python_library=python_library, compiled=compiled, context=context
-    )
+    for place, content in sources.items():
+        (work / "sources" / place).parent.mkdir(parents=True, exist_ok=True)
+        (work / "sources" / place).write_bytes(content)
+    run_pyinstaller(work, excludes=excludes, python_library=python_library, context=context)
     made = work / "dist" / PROGRAM
     if excludes.encodings is not None:
         repack_base_library(made / INTERNAL / "base_library.zip", encodings=excludes.encodings)
@@ -69,38 +67,24 @@ def freeze(
     shutil.rmtree(work)
 
 
-def lay_out_sources(folder: Path, *, compiled: bool, public_key: str = "") -> None:
-    """The sources as they are frozen: a package of its own name, and of tokenizers the compiled module alone.
-
-    With ``public_key`` every bundle has to be signed with that.
-
-    The Python half of tokenizers would bring in trainers, typing and huggingface_hub.
-    """
+def tokenizers_module() -> dict[str, bytes]:
+    """Of tokenizers the compiled module alone: its Python half would bring in trainers, typing and huggingface_hub."""
     import tokenizers
 
-    for source in sorted(SOURCES.rglob("*.py")):
-        place = folder / PACKAGE / source.relative_to(SOURCES)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, place)
-    if public_key:
-        (folder / PACKAGE / BUILT_FOR).write_text(f"BUILT_FOR = {public_key!r}\n")
-    if not compiled:
-        module = next(Path(tokenizers.__file__).parent.glob("tokenizers*.so"))
-        (folder / "tokenizers").mkdir()
-        shutil.copyfile(module, folder / "tokenizers" / module.name)
-        (folder / "tokenizers/__init__.py").write_text("from .tokenizers import Tokenizer\n")
-    (folder / f"{PROGRAM}.py").write_text(f"from {PACKAGE}.__main__ import start\n\nstart()\n")
+    module = next(Path(tokenizers.__file__).parent.glob("tokenizers*.so"))
+    return {
+        f"tokenizers/{module.name}": module.read_bytes(),
+        "tokenizers/__init__.py": b"from .tokenizers import Tokenizer\n",
+    }
 
 
-def run_pyinstaller(
-    work: Path, *, excludes: Excludes, python_library: Path, compiled: bool = False, context: BuildContext
-) -> None:
+def run_pyinstaller(work: Path, *, excludes: Excludes, python_library: Path, context: BuildContext) -> None:
     settings = {
         "script": str(work / "sources" / f"{PROGRAM}.py"),
         "path": str(work / "sources"),
         "name": PROGRAM,
         "internal": INTERNAL,
-        "excludes": [*excludes.modules, *(["tokenizers"] if compiled else [])],
+        "excludes": list(excludes.modules),
         "drop_hooks": excludes.drop_hooks,
     }
     (work / "settings.json").write_text(json.dumps(settings))

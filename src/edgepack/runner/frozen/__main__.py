@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .base.signals import die_quietly
-from .cli import frozen_directory, main
+from .host import run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,10 +14,13 @@ if TYPE_CHECKING:
 
 def start(directory: str | None = None) -> NoReturn:
     """Run for the bundle that the program lies in, and end the process."""
-    die_quietly()
-    try:
-        code = main(sys.argv[1:], directory or frozen_directory(), program=os.path.basename(sys.argv[0]))
-    except SystemExit as end:
-        code = int(end.code or 0)
+    # The program's answers are written by C++: what a user's module prints is none of them.
+    sys.stdout = sys.stderr
+    code = run(directory or frozen_directory(), sys.argv)
     # Everything is written; taking the interpreter and the model apart would only take time.
     os._exit(code)
+
+
+def frozen_directory() -> str:
+    """The bundle's folder: that of the program itself, through symbolic links, wherever it was started from."""
+    return os.path.dirname(os.path.realpath(str(vars(sys)["_MEIPASS"])))

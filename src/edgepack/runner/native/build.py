@@ -22,23 +22,17 @@ from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
 from edgepack.runner.native.sources import (
     EXPORTS,
-    SIGNATURE_EXPORTS,
-    TOKENIZER_EXPORTS,
     Encoder,
     library_sources,
     ort_encoder,
     own_encoder,
     program_sources,
-    signature_library_sources,
-    tokens_library_sources,
 )
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
 
 NATIVE = "native"
 PROGRAM = "embed"
 LIBRARY = "lib/libembed.so"
-TOKENS_LIBRARY = "libtokens.so"
-SIGNATURE_LIBRARY = "libsignature.so"
 SCHEMA = "1"
 P256 = "p256-m-3.6.7.txt"
 """The licence of what verifies signatures; the version is that of Mbed TLS."""
@@ -178,16 +172,18 @@ def link_loading_runner(
     serve: bool = False,
     signatures: bool = False,
     public_key: str = "",
+    gpu: bool = False,
     context: BuildContext,
 ) -> RunnerArtifact:
     """The same program, which loads ONNX Runtime from the library that the manifest names: no source of it is needed.
 
-    Any release since 1.5 will do. Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have,
+    Any release since 1.5 will do. With ``gpu`` the program runs the model by the execution provider that the runtime's artifact names (since
+    1.24), on a GPU. Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have,
     ``FloorError``, ``MissingToolError`` or ``ToolError``.
     """
     program = Program(
         encoder=ort_encoder("loaded"),
-        features=_chosen(library=library, serve=serve, signatures=signatures),
+        features=_chosen(library=library, serve=serve, signatures=signatures, gpu=gpu),
         platform=platform,
         public_key=public_key,
     )
@@ -235,14 +231,14 @@ def _lay(file: Path, place: Path) -> None:
 
 
 def license_of_p256(file: Path) -> Path:
-    """What ``signature/p256.cc`` is under."""
+    """What ``third_party/p256`` is under."""
     head = "p256-m, of Mbed TLS, Copyright The Mbed TLS Contributors. https://github.com/Mbed-TLS/mbedtls\n\n"
     file.write_text(head + (license_text("Apache-2.0") or ""), encoding="utf-8")
     return file
 
 
 def license_of_llhttp(file: Path) -> Path:
-    """What the folder ``llhttp`` is under."""
+    """What ``third_party/llhttp`` is under."""
     head = "llhttp, Copyright © 2018 Fedor Indutny. https://github.com/nodejs/llhttp\n\n"
     file.write_text(head + (license_text("MIT") or ""), encoding="utf-8")
     return file
@@ -286,29 +282,3 @@ def lay_interfaces(folder: Path) -> None:
     for place, text in interfaces.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(text, encoding="utf-8")
-
-
-def link_signature_library(platform: Platform, *, context: BuildContext) -> tuple[Path, Path]:
-    """libsignature.so, which checks signatures for the frozen program, and the folder of its licences.
-
-    Raises ``FloorError``, ``MissingToolError`` or ``ToolError``.
-    """
-    sources = ProgramSources(
-        files=signature_library_sources(), output=SIGNATURE_LIBRARY, exports=SIGNATURE_EXPORTS
-    )
-    made = build_standalone(sources, platform=platform, context=context)
-    return made / SIGNATURE_LIBRARY, made / "licenses"
-
-
-def link_tokens_library(
-    model: PreparedModel, *, platform: Platform, standalone: bool = False, context: BuildContext
-) -> Path:
-    """libtokens.so, which reads compiled tokenizers: nothing of the runtime is in it. Raises as ``link_native_runner``.
-
-    With ``standalone`` no source of ONNX Runtime is needed, nor what the model needs.
-    """
-    sources = ProgramSources(files=tokens_library_sources(), output=TOKENS_LIBRARY, exports=TOKENIZER_EXPORTS)
-    if standalone:
-        return build_standalone(sources, platform=platform, context=context) / TOKENS_LIBRARY
-    made = build_program(sources, required(model.needs), platform=platform, context=context)
-    return made / TOKENS_LIBRARY

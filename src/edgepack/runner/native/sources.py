@@ -1,35 +1,29 @@
 """The C++ sources of a program: an encoder, the features that it has, and what is generated.
 
 Folders of ``csrc``: ``base``, ``tokenizer``, ``embedder`` and ``features`` are in everything that embeds; ``encoder`` has the interface of what
-computes vectors (``encoder.h``) and ONNX Runtime behind it; ``program`` is the command line. ``libembed``, ``libtokens`` and
-``libsignature`` are what is offered as a library. Includes name their folder.
+computes vectors (``encoder.h``) and ONNX Runtime behind it; ``program`` is the command line, ``libembed`` what
+is offered as a library. Includes name their folder.
 """
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
 from edgepack.foundry.link.program import LANGUAGES
-from edgepack.runner.frozen.program.options import parser
-from edgepack.runner.frozen.search.options import parser as search_parser
-from edgepack.runner.frozen.serve.options import parser as serve_parser
+from edgepack.runner.native.options import option_headers
 
 EXPORTS = (
     *("embed_close", "embed_dimension", "embed_free_rows", "embed_label", "embed_open"),
     *("embed_outputs", "embed_scores", "embed_texts"),
 )
 """What embed.h declares."""
-TOKENIZER_EXPORTS = ("tokens_encode", "tokens_encode_pair", "tokens_facts", "tokens_open")
-"""What tokens_library.cc offers."""
-SIGNATURE_EXPORTS = ("signature_check",)
-"""What signature_library.cc offers."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")
 """What is taken of others' folders with headers."""
-NO_SERVER = 'This program was built without a server: it has no "embed serve".\n'
 COMMON = ("base/", "tokenizer/", "embedder/", "features/")
 """Folders that are in everything that embeds, but for what belongs to a feature."""
 PAIRS = ("tokenizer/pair.cc", "embedder/pairs.cc")
@@ -49,9 +43,11 @@ class Feature:
 
 FEATURES = {
     "search": Feature(program=("search/",)),
-    "serve": Feature(program=("serve/", "llhttp/")),
-    "signatures": Feature(both=("signature/",)),
+    "serve": Feature(program=("serve/", "third_party/llhttp/")),
+    "gpu": Feature(program=("gpu/",)),
+    "signatures": Feature(both=("signature/", "third_party/p256/")),
     "scores": Feature(both=("scoring/head.", *PAIRS), program=("scoring/scoring.",)),
+    "host": Feature(program=("program/host.",)),
     "outputs": Feature(
         both=("outputs/given.",), program=("outputs/give.", "outputs/npz."), library=("libembed/outputs.",)
     ),
@@ -73,14 +69,20 @@ class Encoder:
 
 def source_files(*beginnings: str) -> dict[str, str]:
     """Place below ``csrc`` → text of the sources and headers whose places begin so, sorted."""
-    csrc = files("edgepack.runner.native") / "csrc"
-    found = {
-        f"{folder.name}/{file.name}": file
-        for folder in csrc.iterdir()
-        for file in folder.iterdir()
-        if file.name.endswith((".h", *LANGUAGES)) and f"{folder.name}/{file.name}".startswith(beginnings)
+    found = dict(_below(files("edgepack.runner.native") / "csrc"))
+    return {
+        place: file.read_text(encoding="utf-8")
+        for place, file in sorted(found.items())
+        if place.endswith((".h", *LANGUAGES)) and place.startswith(beginnings)
     }
-    return {place: file.read_text(encoding="utf-8") for place, file in sorted(found.items())}
+
+
+def _below(folder: Traversable, above: str = "") -> Iterator[tuple[str, Traversable]]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _below(each, f"{above}{each.name}/")
+        else:
+            yield f"{above}{each.name}", each
 
 
 def ort_encoder(runtime: Literal["linked", "loaded"]) -> Encoder:
@@ -106,13 +108,7 @@ def program_sources(
     """The program ``embed``: place → text. ``key``: a public key in PEM, which every bundle has to be signed with."""
     features = {*features, "search", *(("signatures",) if key else ())}
     found = _sources(encoder, "program/", features, "program", key)
-    texts = {
-        "HELP": native_help("serve" in features),
-        "SEARCH_HELP": search_parser("embed search").format_help(),
-    }
-    if "serve" in features:
-        found["serve/help.h"] = constants({"SERVE_HELP": serve_parser("embed serve").format_help()})
-    return {**found, "program/help.h": constants(texts)}
+    return {**found, **option_headers({"embed", *features})}
 
 
 def library_sources(encoder: Encoder, features: Iterable[str] = (), *, key: str = "") -> dict[str, str]:
@@ -148,38 +144,3 @@ def feature_list(sources: Mapping[str, str], key: str = "") -> str:
         f'// Generated.\n#include "features/feature.h"\nnamespace embed {{\n{declared}'
         f"const Feature *const FEATURES[] = {{{listed}nullptr}};\nconst char *const REQUIRED_KEY = {required};\n}}\n"
     )
-
-
-def tokens_library_sources() -> dict[str, str]:
-    """libtokens, the tokenizer as a library for the program in Python."""
-    found = source_files("base/", "tokenizer/", "libtokens/")
-    return {name: text for name, text in found.items() if not name.startswith("base/") or name.endswith(".h")}
-
-
-def signature_library_sources() -> dict[str, str]:
-    """libsignature, the check of signatures as a library for the program in Python."""
-    found = source_files("base/", "signature/", "libsignature/")
-    del found["signature/signature.cc"]
-    return found
-
-
-def constants(texts: Mapping[str, str]) -> str:
-    """A header with these texts by their names."""
-    lines = "".join(
-        f"inline constexpr const char *{name} =\n{literal(text)};\n" for name, text in texts.items()
-    )
-    return f"// Generated.\nnamespace embed {{\n{lines}}}\n"
-
-
-def literal(text: str) -> str:
-    """A string of C++; a compiler need not take one of more than 64 kB, and takes adjacent ones as one."""
-    return "\n".join(json.dumps(line, ensure_ascii=True) for line in text.splitlines(keepends=True))
-
-
-def native_help(served: bool) -> str:
-    """The frozen program's help; without its server, where the native program has none."""
-    text = parser("embed").format_help()
-    if served:
-        return text
-    shown = (line for line in text.splitlines(keepends=True) if "server" not in line)
-    return "".join(NO_SERVER if '"embed serve" answers' in line else line for line in shown)

@@ -7,6 +7,10 @@ from pathlib import Path
 
 from edgepack import tools
 from edgepack.verifier.confined import program, sandbox
+from edgepack.verifier.confined.limits import RunLimits
+
+PATIENCE = 60
+"""Seconds for ``true``: a sandbox in which it takes longer is none."""
 
 
 def find_sandbox() -> sandbox.Sandbox | None:
@@ -26,7 +30,10 @@ def _find(kinds: Sequence[sandbox.Kind]) -> sandbox.Sandbox | None:
             continue
         tried = sandbox.Sandbox(kind=kind, bwrap=bwrap)
         with tempfile.TemporaryDirectory(prefix="edgepack-") as work:
-            ended = program.confine(["true"], Path("/"), sandbox=tried, view=view, work=Path(work))
+            limits = RunLimits(seconds=PATIENCE)
+            ended = program.confine(
+                ["true"], Path("/"), sandbox=tried, view=view, work=Path(work), limits=limits
+            )
         if ended.code == 0 and ended.refused is None:
             return tried
     return None

@@ -11,12 +11,15 @@ import marshal
 import os
 import resource
 import select
+import stat
 import sys
 import time
 from typing import Any, NoReturn
 
 INT, KILL, PIPE, STOP, XFSZ = 2, 9, 13, 19, 25
-DUMPABLE, PDEATHSIG, CAPBSET_DROP, SUBREAPER, NO_NEW_PRIVS = 4, 1, 24, 36, 38
+DUMPABLE, PDEATHSIG, KEEPCAPS, CAPBSET_DROP, SUBREAPER, NO_NEW_PRIVS, CAP_AMBIENT = 4, 1, 8, 24, 36, 38, 47
+ANY_FILE, ANY_PROCESS, ANY_USER = 1, 5, 7
+"""Capabilities: to files as root has them, to end other users' processes, to become another user."""
 NEW_NS, NEW_UTS, NEW_IPC, NEW_NET = 0x00020000, 0x04000000, 0x08000000, 0x40000000
 NEW_USER, NEW_PID = 0x10000000, 0x20000000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
@@ -30,14 +33,36 @@ KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "armv7l": 311, "ppc64le
 JOIN_SESSION_KEYRING = 1
 NOBODY = 65534
 CAPABILITIES = 64
+HIGHEST_USER, USERS = 1 << 30, 10_000
+"""Users that a root's programs are, one each: the numbers below the first, which systems give to nobody."""
+BESIDE = 16
+"""Processes that the kernel allows beside what is allowed, so that it is seen that there are too many."""
 SCRATCH_FILES = 65536
 """That /tmp may have: each takes memory beside its content."""
+MAY_HOLD = {stat.S_IFSOCK: 208 << 10, stat.S_IFIFO: 64 << 10}
+"""Bytes, as Linux has them where nobody set them."""
+MOST_SEEN = 65536
+"""Open files that are looked at one by one."""
 SOONEST, LATEST = 0.02, 0.25
 """Seconds between two looks at what runs."""
 LAST = 10.0
 """Seconds that are waited for what was killed: a process in an uninterruptible sleep does not end."""
 
 Task = dict[str, Any]
+
+
+def in_memory() -> int:
+    """The file system of files that are memory alone; -1 before Linux 3.17."""
+    try:
+        file = os.memfd_create("none")
+    except OSError:
+        return -1
+    found = os.fstat(file).st_dev
+    os.close(file)
+    return found
+
+
+IN_MEMORY = in_memory()
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -139,6 +164,8 @@ def become(task: Task, writer: int) -> NoReturn:
         pass
     for each in (INT, PIPE, XFSZ):
         libc.signal(each, None)
+    if task["kind"] == "none" and os.geteuid() == 0:
+        leave_root(limits["processes"])
     for kind, most in limits["each"].items():
         hard = resource.getrlimit(kind)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -178,14 +205,14 @@ def said(reader: int) -> Task:
 def watch(child: int, started: float, task: Task) -> str | None:
     """Wait for the child's end; which limit was passed before, or that the parent is no more."""
     ends, limits = ending(child), task["limits"]
-    pause = SOONEST
+    pause, idle = SOONEST, idleness()
     while True:
         left = started + limits["seconds"] - time.monotonic()
         if ends(max(0.0, min(pause, left))):
             return None
         if left <= 0:
             return "time"
-        if passed := passed_limit(limits):
+        if passed := passed_limit(limits, idle):
             return passed
         if os.getppid() != task["parent"]:
             return "parent"
@@ -207,16 +234,32 @@ def ending(child: int) -> Any:
     return lambda seconds: bool(poll.poll(seconds * 1000))
 
 
-def passed_limit(limits: Task) -> str | None:
-    """What is too much of all that runs together."""
+def passed_limit(limits: Task, idle: Any) -> str | None:
+    """What is too much of all that runs together, or too little."""
     if wrote_too_much(limits):
         return "output"
     family = descendants()
-    if sum(threads for _, threads, _ in family) > limits["processes"]:
+    if sum(threads for _, threads, _, _ in family) > limits["processes"]:
         return "processes"
-    if sum(pages for _, _, pages in family) * resource.getpagesize() > limits["resident"]:
+    resident = sum(pages for _, _, pages, _ in family) * resource.getpagesize()
+    if resident + held_open(family) > limits["resident"]:
         return "memory"
-    return None
+    return "idle" if idle(family) > limits["idle"] else None
+
+
+def idleness() -> Any:
+    """A function that says for how many seconds a family has taken no time of a processor, nor got or lost a member."""
+    last: Any = None
+    since = time.monotonic()
+
+    def idle(family: list[tuple[int, int, int, int]]) -> float:
+        nonlocal last, since
+        now = {(process, used) for process, _, _, used in family}
+        if now != last:
+            last, since = now, time.monotonic()
+        return time.monotonic() - since
+
+    return idle
 
 
 def wrote_too_much(limits: Task) -> bool:
@@ -224,9 +267,9 @@ def wrote_too_much(limits: Task) -> bool:
     return any(os.fstat(each).st_size >= limits["output"] for each in (1, 2))
 
 
-def descendants() -> list[tuple[int, int, int]]:
-    """Number, threads and resident pages of each process that this one started, or that was left to it."""
-    found: dict[int, list[tuple[int, int, int]]] = {}
+def descendants() -> list[tuple[int, int, int, int]]:
+    """Number, threads, resident pages and processor time of each process that this one started, or that was left to it."""
+    found: dict[int, list[tuple[int, int, int, int]]] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -235,13 +278,42 @@ def descendants() -> list[tuple[int, int, int]]:
                 words = stream.read().rpartition(b")")[2].split()
         except OSError:  # it has just ended
             continue
-        found.setdefault(int(words[1]), []).append((int(name), int(words[17]), int(words[21])))
+        used = int(words[11]) + int(words[12])
+        found.setdefault(int(words[1]), []).append((int(name), int(words[17]), int(words[21]), used))
     family, left = [], [os.getpid()]
     while left:
         for each in found.get(left.pop(), ()):
             family.append(each)
             left.append(each[0])
     return family
+
+
+def held_open(family: list[tuple[int, int, int, int]]) -> int:
+    """Bytes of memory that are in no process's pages: files that lie in no folder, and what sockets and pipes may hold at most."""
+    held: dict[tuple[int, int], int] = {}
+    seen = 0
+    for process, _, _, _ in family:
+        folder = f"/proc/{process}/fd"
+        try:
+            names = os.listdir(folder)
+        except OSError:  # it has just ended
+            continue
+        seen += len(names)
+        if seen > MOST_SEEN:  # or looking would take longer than there is time
+            return seen * MAY_HOLD[stat.S_IFSOCK]
+        for name in names:
+            try:
+                found = os.stat(f"{folder}/{name}")
+            except OSError:
+                continue
+            size = (
+                found.st_blocks * 512
+                if found.st_dev == IN_MEMORY
+                else MAY_HOLD.get(stat.S_IFMT(found.st_mode))
+            )
+            if size:
+                held[found.st_dev, found.st_ino] = size
+    return sum(held.values())
 
 
 def reap(child: int, *, killed: bool) -> Task:
@@ -266,7 +338,7 @@ def end_all() -> None:
     """First stopped, each of them: what is stopped starts no others while the rest is found."""
     for signal in (STOP, KILL):
         known: set[int] = set()
-        while found := {each for each, _, _ in descendants()} - known:
+        while found := {each for each, _, _, _ in descendants()} - known:
             known |= found
             for process in found:
                 send(process, signal)
@@ -293,6 +365,8 @@ def lay_out(task: Task) -> None:
     call("unshare", NEW_NS | NEW_NET | NEW_IPC | NEW_UTS)
     raise_loopback()
     write("/proc/sys/user/max_user_namespaces", 0)  # forbids further ones
+    for name in ("shmall", "msgmni"):  # whose memory is nobody's
+        write(f"/proc/sys/kernel/{name}", 0)
     root = task["root"]
     call("mount", "none", "/", None, REC | PRIVATE, None)
     call("mount", "sandbox", root, "tmpfs", NOSUID | NODEV, "mode=755,size=4m")
@@ -361,6 +435,37 @@ def raise_loopback() -> None:
         os.close(socket)
     except OSError:
         pass
+
+
+def leave_root(processes: int) -> None:
+    """Become a user of one's own that has root's rights to files: of root the kernel counts no processes, and a program that forks
+    without end is quicker than who looks. Where that is not allowed, looking is all there is.
+    """
+    with open("/proc/self/status") as stream:
+        own = next(int(line.split()[1], 16) for line in stream if line.startswith("CapEff"))
+    user = user_of_its_own()
+    # Who may not end another user's programs leaves them root's.
+    if user is None or not all(own >> each & 1 for each in (ANY_FILE, ANY_PROCESS, ANY_USER)):
+        return
+    try:
+        call("prctl", KEEPCAPS, 1, 0, 0, 0)
+        os.setresuid(user, user, user)
+        kept = (1 << ANY_FILE).to_bytes(4, sys.byteorder)
+        call("capset", (0x20080522).to_bytes(4, sys.byteorder) + bytes(4), 3 * kept + bytes(12))
+        call("prctl", CAP_AMBIENT, 2, ANY_FILE, 0, 0)
+        call("prctl", NO_NEW_PRIVS, 1, 0, 0, 0)
+        call("prctl", PDEATHSIG, KILL)  # of which a change of users leaves nothing
+        resource.setrlimit(resource.RLIMIT_NPROC, (processes + BESIDE,) * 2)
+    except OSError:
+        pass
+
+
+def user_of_its_own() -> int | None:
+    """The number of a user that is nobody's, of those that there are in these namespaces."""
+    with open("/proc/self/uid_map") as stream:
+        first, _, count = max((tuple(map(int, line.split())) for line in stream), key=lambda line: line[2])
+    end = min(first + count, HIGHEST_USER)
+    return end - 1 - os.getpid() % USERS if end - first > 2 * USERS else None
 
 
 def give_up_privileges() -> None:

@@ -11,6 +11,8 @@ from edgepack.records.bundle import Bundle
 
 SECONDS, SECONDS_A_TEXT = 600, 0.1
 """For one run. 200 texts take seconds on a processor of these years."""
+IDLE = 120
+"""Seconds without any of a processor's time: a program that waits for itself would else be waited for until the others are over."""
 EMULATED = 5
 """Times as long where something else executes the program."""
 MEMORY = 8 << 30
@@ -23,7 +25,7 @@ PROCESSES = 1024
 FILES = 4096
 """Open at once in one process."""
 
-Limit = Literal["time", "output", "memory", "processes"]
+Limit = Literal["time", "idle", "output", "memory", "processes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,8 @@ class RunLimits:
     """After so much a run is ended."""
 
     seconds: float = SECONDS
+    idle: float = IDLE
+    """Seconds in which none of its processes does anything."""
     output: int = OUTPUT
     """Bytes of each file that is written, output among them."""
     resident: int = MEMORY
@@ -60,6 +64,7 @@ class RunLimits:
         """What a program did that was ended."""
         return {
             "time": f"did not end within {self.seconds:.0f} s",
+            "idle": f"did nothing for {self.idle:.0f} s, and did not end",
             "output": f"wrote more than {self.output >> 20} MiB",
             "memory": f"took more than {self.resident >> 20} MiB of memory",
             "processes": f"started more than {self.processes} processes and threads",

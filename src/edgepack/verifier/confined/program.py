@@ -78,6 +78,7 @@ def confine(
             "scratch": SCRATCH,
             "limits": {
                 "seconds": limits.seconds,
+                "idle": limits.idle,
                 "output": limits.output,
                 "resident": limits.resident,
                 "processes": limits.processes,

@@ -15,6 +15,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.model import FULL_PRECISION, ModelSource
 from edgepack.records.report import MAX_OUTPUT_ERROR, MAX_WEIGHT, MIN_BEST, MIN_ORDER, OutputFigures
 from edgepack.verifier.outputs.order import DOCUMENTS, keeps_best, kendall_tau, ranking_pairs
+from edgepack.verifier.texts.long import long_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,6 +62,9 @@ def measure_outputs(
         found.append(_figures("sparse", texts, ours, theirs))
     if source.outputs.multi_vector:
         found.append(_figures("multi_vector", texts, ours, theirs))
+    # By themselves: among so many short texts nobody sees where a few are cut.
+    long = _both(giving, bundle, source, long_texts(source, texts), context)
+    found = [replace(each, error=max(each.error or 0.0, _error(each.name, *long))) for each in found]
     if not drawn:
         return tuple(found)
     unknown = _both(giving, bundle, source, drawn, context)

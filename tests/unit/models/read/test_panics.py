@@ -14,8 +14,7 @@ from edgepack.models.find.source import ingest
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.reference import reference_vectors
 from edgepack.plugins.context import HostContext
-from edgepack.runner.frozen.base.errors import BundleError
-from edgepack.runner.frozen.tokenizer.hugging_face import HuggingFaceTokenizer
+from edgepack.runner.frozen.tokenizer import HuggingFaceTokenizer, TokenizerError
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 from edgepack.testing.model import write_model
 
@@ -87,8 +86,8 @@ def test_other_exceptions_stay_what_they_are() -> None:
 def test_a_bundle_s_own_program_says_it_in_words(model: Path, parts: dict[str, Any]) -> None:
     """The panic passed `except Exception`, and was a traceback with exit code 1."""
     spoil(model, **parts)
-    tokenizer = HuggingFaceTokenizer(str(model / "tokenizer.json"), max_length=32, threads=1)
-    for pairs in (False, True):
-        with pytest.raises(BundleError, match="gives up on") as caught:
-            tokenizer.encode_pairs(TEXT, [TEXT]) if pairs else tokenizer.encode([TEXT])
-        assert caught.value.exit_code == 4 and caught.value.hint
+    tokenizer = HuggingFaceTokenizer(str(model / "tokenizer.json"))
+    for second in (None, TEXT):
+        with pytest.raises(TokenizerError, match="gives up on") as caught:
+            tokenizer.encode(TEXT, second, 32)
+        assert caught.value.code == 4 and caught.value.hint

@@ -6,6 +6,7 @@ import platform as host
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,21 +21,32 @@ from edgepack.files.elf import foreign_libraries, glibc_floor
 from edgepack.files.store import Store, digest_tree
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.bundle import RunnerArtifact
+from edgepack.records.model import ModelSource, Pooling, PreparedModel
 from edgepack.records.target import Platform
 from edgepack.runner.freeze import runner as subject
-from edgepack.runner.freeze.excludes import LEAN, SAFE, WHOLE, Excludes
-from edgepack.runner.freeze.pyinstaller import freeze
-from edgepack.runner.freeze.python_library import python_library
+from edgepack.runner.freeze.excludes import LEAN, Excludes, for_module
 from edgepack.runner.freeze.runner import freeze_leanest, freeze_runner
-from edgepack.runner.freeze.sample_bundle import write_golden, write_manifest
+from edgepack.runner.freeze.sample_bundle import (
+    DIMENSION,
+    MAX_LENGTH,
+    sample_model,
+    sample_tokenizer,
+    write_golden,
+    write_manifest,
+    write_sample,
+)
 from edgepack.runner.freeze.smoke_test import smoke_test
 
 pytestmark = pytest.mark.tools(
     "gcc",
+    "c++",
     "python",
     "env",
     may=("ldd", "file", "strip", "patchelf", "dpkg-query", "vectorize", "embed", "zig"),
 )
+
+
+PLATFORM = Platform(os="linux", arch=host.machine())
 
 
 @pytest.fixture(scope="module")
@@ -43,20 +55,63 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 @pytest.fixture(scope="module")
-def frozen(store: Store) -> RunnerArtifact:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> PreparedModel:
+    """The sample's model, whose tokenizer has a part that does not compile."""
+    folder = tmp_path_factory.mktemp("model")
+    document = {**json.loads(sample_tokenizer()), "decoder": None}
+    document["normalizer"] = {"type": "Replace", "pattern": {"String": "never seen"}, "content": "x"}
+    return prepared_of(folder, json.dumps(document))
+
+
+def prepared_of(folder: Path, document: str) -> PreparedModel:
+    (folder / "tokenizer.json").write_text(document)
+    (folder / "model.onnx").write_bytes(sample_model())
+    source = ModelSource(
+        name="sample",
+        origin="test",
+        directory=folder,
+        weights=None,
+        onnx=folder / "model.onnx",
+        tokenizer=folder / "tokenizer.json",
+        config={},
+        pooling=Pooling(),
+        max_length=MAX_LENGTH,
+        dimension=DIMENSION,
+    )
+    return PreparedModel(
+        source=source,
+        file=folder / "model.onnx",
+        recipe="none",
+        precision="fp32",
+        format="onnx",
+        needs=None,
+        inputs=("input_ids", "attention_mask"),
+    )
+
+
+@pytest.fixture(scope="module")
+def frozen(store: Store, prepared: PreparedModel, tmp_path_factory: pytest.TempPathFactory) -> RunnerArtifact:
+    """With the package tokenizers."""
     with host_context(story=Story(quiet=True), offline=True, store=store) as context:
-        return freeze_runner(context=context)
+        made = freeze_runner(model=prepared, platform=PLATFORM, context=context)
+        kept = Path(
+            shutil.copytree(made.directory, tmp_path_factory.mktemp("frozen") / "program", symlinks=True)
+        )
+        texts = []
+        for text in made.licenses:
+            texts.append(Path(shutil.copy(text, tmp_path_factory.mktemp("licenses") / text.name)))
+        return replace(made, directory=kept, licenses=tuple(texts))
 
 
 @pytest.fixture(scope="module")
 def bundle(
-    frozen: RunnerArtifact, frozen_sample: Path, tmp_path_factory: pytest.TempPathFactory
+    frozen: RunnerArtifact, native_sample: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
     """The sample bundle with the frozen program in it, in a folder with an awkward name."""
     folder = tmp_path_factory.mktemp("bündle with spaces") / "b"
-    shutil.copytree(frozen_sample, folder)
-    shutil.copytree(frozen.directory, folder, dirs_exist_ok=True, symlinks=True)
-    golden = json.loads((frozen_sample / "golden.json").read_text())
+    shutil.copytree(frozen.directory, folder, symlinks=True)
+    write_sample(folder)
+    golden = json.loads((native_sample / "golden.json").read_text())
     write_golden(folder, dict(zip(golden["texts"], golden["vectors"], strict=True)))
     write_manifest(folder, library=library_of(folder))
     yield folder
@@ -68,8 +123,7 @@ def run(program: Path | str, *arguments: str, cwd: Path | None = None) -> subpro
     return subprocess.run([program, *arguments], env={}, cwd=cwd, capture_output=True, check=False)
 
 
-@pytest.mark.slow
-def test_it_gives_what_the_unfrozen_program_gives(bundle: Path) -> None:
+def test_it_gives_what_the_native_program_gives(bundle: Path) -> None:
     golden = json.loads((bundle / "golden.json").read_text())
     assert vectors_of(run(bundle / "embed", *golden["texts"]).stdout) == golden["vectors"]
     assert run(bundle / "embed", "--self-test").returncode == 0
@@ -131,37 +185,42 @@ def test_licences_of_what_is_inside_come_along(frozen: RunnerArtifact) -> None:
     libraries = {
         path.name.split(".so")[0]
         for path in (frozen.directory / "_internal").glob("lib*.so*")
-        if not path.name.startswith(("libpython", "libembedcxx"))
+        if not path.name.startswith(("libpython", "libembed"))
     }
     assert libraries <= set(texts)
 
 
 @pytest.mark.slow
-def test_two_freezes_give_the_same_bytes(frozen: RunnerArtifact, tmp_path: Path) -> None:
+def test_two_freezes_give_the_same_bytes(
+    frozen: RunnerArtifact, prepared: PreparedModel, tmp_path: Path
+) -> None:
     with host_context(story=Story(quiet=True), offline=True, store=Store(root=tmp_path)) as context:
-        again = freeze_runner(context=context)
-    assert again.directory != frozen.directory
-    assert digest_tree(again.directory) == digest_tree(frozen.directory)
+        again = freeze_runner(model=prepared, platform=PLATFORM, context=context)
+        assert digest_tree(again.directory) == digest_tree(frozen.directory)
 
 
 def test_a_second_call_freezes_nothing(
-    frozen: RunnerArtifact, store: Store, monkeypatch: pytest.MonkeyPatch
+    frozen: RunnerArtifact, prepared: PreparedModel, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("frozen again")
 
-    monkeypatch.setattr(subject, "make", fail)
+    monkeypatch.setattr(subject, "freeze_into", fail)
     with host_context(story=Story(quiet=True), offline=True, store=store) as context:
-        assert freeze_runner(context=context) == frozen
+        again = freeze_runner(model=prepared, platform=PLATFORM, context=context)
+        assert again.versions == frozen.versions
+        assert digest_tree(again.directory) == digest_tree(frozen.directory)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("excludes", [SAFE, WHOLE], ids=lambda excludes: excludes.name)
-def test_leaving_less_out_works_as_well(context: HostContext, tmp_path: Path, excludes: Excludes) -> None:
-    program = tmp_path / "program"
-    library = python_library(tmp_path / "python", context=context)
-    freeze(program, excludes=excludes, python_library=library, context=context)
-    smoke_test(program, work=tmp_path, context=context)
+def test_what_a_users_module_imports_stays(context: HostContext, tmp_path: Path) -> None:
+    module = tmp_path / "hooks.py"
+    module.write_text("def prepare(texts):\n    import unicodedata, urllib.parse\n    return texts\n")
+    left = set(for_module(LEAN, module, context=context).modules)
+    assert {"unicodedata", "urllib", "ipaddress"} <= set(LEAN.modules) - left
+    assert {"sqlite3", "tkinter"} <= left
+    module.write_text("import nothing_of_the_kind\n")
+    with pytest.raises(ToolError, match="nothing_of_the_kind"):
+        for_module(LEAN, module, context=context)
 
 
 def test_when_the_leanest_does_not_work_the_next_is_taken(
@@ -178,8 +237,11 @@ def test_when_the_leanest_does_not_work_the_next_is_taken(
 
     monkeypatch.setattr(subject, "freeze", record)
     monkeypatch.setattr(subject, "smoke_test", try_it)
-    assert freeze_leanest(tmp_path, library=tmp_path, context=context) == "safe"
-    assert tried == ["lean", "safe"]
+    (tmp_path / "_internal").mkdir()
+    library = tmp_path / "libembed.so"
+    library.touch()
+    made = freeze_leanest(tmp_path, python=tmp_path, library=library, compiled=True, context=context)
+    assert (made, tried) == ("whole", ["lean", "whole"])
 
 
 def test_when_none_works_the_last_failure_is_told(
@@ -190,11 +252,11 @@ def test_when_none_works_the_last_failure_is_told(
 
     monkeypatch.setattr(subject, "freeze", fail)
     with pytest.raises(ToolError, match="whole failed"):
-        freeze_leanest(tmp_path, library=tmp_path, context=context)
+        freeze_leanest(tmp_path, python=tmp_path, library=tmp_path, compiled=True, context=context)
 
 
 @pytest.mark.parametrize(
-    "script", ["exit 0", "exit 1", "echo '[]'", """echo '[{"text": "a", "embedding": [1, 2]}]'"""]
+    "script", ["exit 0", "exit 1", "exec yes", "echo '[]'", """echo '[{"text": "a", "embedding": [1, 2]}]'"""]
 )
 def test_a_program_that_does_not_work_is_noticed(context: HostContext, tmp_path: Path, script: str) -> None:
     program = tmp_path / "program"
@@ -202,10 +264,9 @@ def test_a_program_that_does_not_work_is_noticed(context: HostContext, tmp_path:
     (program / "embed").write_text(f"#!/bin/sh\n{script}\n")
     (program / "embed").chmod(0o755)
     with pytest.raises(ProofError, match="frozen program does not work"):
-        smoke_test(program, work=tmp_path, context=context)
+        smoke_test(program, work=tmp_path, compiled=False, context=context)
 
 
-@pytest.mark.slow
 def test_a_program_that_accepts_nonsense_is_noticed(
     frozen: RunnerArtifact, context: HostContext, tmp_path: Path
 ) -> None:
@@ -216,29 +277,31 @@ def test_a_program_that_accepts_nonsense_is_noticed(
         '#!/bin/sh\ncase "$1" in --nonsense) exit 0;; esac\nexec "$(dirname "$0")/real" "$@"\n'
     )
     (program / "embed").chmod(0o755)
-    with pytest.raises(ProofError, match="unrecognized"):
-        smoke_test(program, work=tmp_path, context=context)
+    with pytest.raises(ProofError, match="takes --nonsense"):
+        smoke_test(program, work=tmp_path, compiled=False, context=context)
 
 
 def test_a_machine_without_binutils_is_told_what_to_install(
-    context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    context: HostContext, prepared: PreparedModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", os.fspath(tmp_path))
     with pytest.raises(MissingToolError) as caught:
-        freeze_runner(context=context)
+        freeze_runner(model=prepared, platform=PLATFORM, context=context)
     assert caught.value.hint
     assert not list((context.store.root / "runner").iterdir())
 
 
-def test_devices_with_an_older_c_library_are_refused(store: Store, frozen: RunnerArtifact) -> None:
-    device = Platform(os="linux", arch="x86_64", glibc="2.17")
+def test_devices_with_an_older_c_library_are_refused(
+    store: Store, prepared: PreparedModel, frozen: RunnerArtifact
+) -> None:
+    device = Platform(os="linux", arch="x86_64", glibc="2.28")
     with (
         host_context(story=Story(quiet=True), offline=True, store=store) as context,
         pytest.raises(FloorError) as caught,
     ):
-        freeze_runner(context=context, platform=device)
+        freeze_runner(model=prepared, context=context, platform=device)
     assert f"needs glibc {frozen.versions['glibc_floor']}" in caught.value.message
-    assert "the target's devices have 2.17" in caught.value.message
+    assert "the target's devices have 2.28" in caught.value.message
     assert "container" in (caught.value.hint or "")
 
 
@@ -258,17 +321,16 @@ def test_on_too_old_a_system_it_says_a_sentence(bundle: Path, tmp_path: Path) ->
     assert b"version `GLIBC_9" in done.stderr
 
 
-@pytest.mark.slow
 def test_a_frozen_program_asks_for_the_signature_that_it_was_built_for(
-    frozen_sample: Path, tmp_path: Path
+    store: Store, prepared: PreparedModel, tmp_path: Path
 ) -> None:
     key_in(tmp_path)
-    platform, key = Platform(os="linux", arch=host.machine()), (tmp_path / "key.pub").read_text()
-    with host_context(story=Story(quiet=True)) as context:
-        made = freeze_runner(context=context, platform=platform, public_key=key)
     folder = tmp_path / "bundle"
-    shutil.copytree(made.directory, folder, symlinks=True)
-    shutil.copytree(frozen_sample, folder, dirs_exist_ok=True)
+    with host_context(story=Story(quiet=True), store=store) as context:
+        key = (tmp_path / "key.pub").read_text()
+        made = freeze_runner(model=prepared, platform=PLATFORM, public_key=key, context=context)
+        shutil.copytree(made.directory, folder, symlinks=True)
+    write_sample(folder)
     manifest = json.loads((folder / "manifest.json").read_text())
     files = [path for path in sorted(folder.rglob("*")) if path.is_symlink() or path.is_file()]
     manifest["files"] = [

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.sample_program import START, run_program, vectors_of
+from tests.support.sample_program import vectors_of
+from tests.unit.runner.frozen.conftest import START, Thin
 from tokenizers import (
     AddedToken,
     Regex,
@@ -23,10 +24,10 @@ from tokenizers import (
 )
 
 from edgepack.records.model import ModelSource
-from edgepack.runner.frozen.tokenizer.hugging_face import HuggingFaceTokenizer
-from edgepack.runner.frozen.tokenizer.truncation import TextTruncator, boundary_of
+from edgepack.runner.frozen.tokenizer import HuggingFaceTokenizer
+from edgepack.runner.tokenizer.truncation import TextTruncator, boundary_of
 
-pytestmark = pytest.mark.tools("python")
+pytestmark = pytest.mark.tools("c++", "python")
 
 LENGTH = 12
 CORPUS = [
@@ -209,26 +210,36 @@ def test_a_tokenizer_that_is_not_known_gets_the_whole_text(change: dict[str, Any
         assert boundary_of({"pre_tokenizer": {"type": known}, **change}) is None
 
 
-def test_a_text_is_not_read_further_than_it_counts(frozen_sample: Path) -> None:
-    tokens = HuggingFaceTokenizer(str(frozen_sample / "model/tokenizer.json"), max_length=6, threads=1)
+@pytest.fixture
+def tokens(bundle: Path) -> HuggingFaceTokenizer:
+    """The sample's tokenizer, as the frozen program has it."""
+    return HuggingFaceTokenizer(str(bundle / "model/tokenizer.json"))
+
+
+def test_a_text_is_not_read_further_than_it_counts(
+    tokens: HuggingFaceTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
     count = tokens._count
-    tokens._count = lambda text: asked.append(len(text)) or count(text)  # type: ignore[method-assign,func-returns-value]
-    assert tokens.encode(["a cat sat on the mat " * 500_000])[0] == tokens.encode(["a cat sat on the mat"])[0]
+    monkeypatch.setattr(tokens, "_count", lambda text: asked.append(len(text)) or count(text))  # type: ignore[func-returns-value]
+    sentence = "a cat sat on the mat"
+    assert tokens.encode(f"{sentence} " * 500_000, None, 6) == tokens.encode(sentence, None, 6)
     assert asked
     assert max(asked) <= 4096
 
 
 @pytest.mark.parametrize("unit", ["a", "9Z", " ", " \n"])
-def test_what_has_no_boundary_is_squeezed(frozen_sample: Path, unit: str) -> None:
-    tokens = HuggingFaceTokenizer(str(frozen_sample / "model/tokenizer.json"), max_length=6, threads=1)
-    long = tokens._truncated("cat " + unit * 1_000_000 + " mat")
+def test_what_has_no_boundary_is_squeezed(tokens: HuggingFaceTokenizer, unit: str) -> None:
+    expected = tokens.encode("cat " + unit * 2000 + " mat", None, 6)
+    long = tokens._cut("cat " + unit * 1_000_000 + " mat")
     assert len(long) < 200
-    assert tokens.encode([long]) == tokens.encode(["cat " + unit * 2000 + " mat"])
+    assert tokens.encode(long, None, 6) == expected
 
 
 @pytest.mark.slow
-def test_a_line_of_ten_megabytes_takes_little_memory(frozen_sample: Path, tmp_path: Path) -> None:
+def test_a_line_of_ten_megabytes_takes_little_memory(
+    bundle: Path, python: Path, thin: Thin, tmp_path: Path
+) -> None:
     path = tmp_path / "long.txt"
     path.write_text("a cat sat on the mat " * 500_000 + "\n")
     code = (
@@ -236,15 +247,22 @@ def test_a_line_of_ten_megabytes_takes_little_memory(frozen_sample: Path, tmp_pa
         "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n"
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     )
-    long, short = (
-        run_program(frozen_sample, *arguments)
-        for arguments in (("--input", str(path)), ("a cat sat on the mat",))
-    )
+    long, short = (thin(*arguments) for arguments in (("--input", str(path)), ("a cat sat on the mat",)))
     assert vectors_of(long.stdout) == vectors_of(short.stdout)
     peaks = []
     for text in ("a cat", None):
         arguments = [text] if text else ["--input", str(path)]
-        words = [sys.executable, "-c", code, sys.executable, "-c", START, str(frozen_sample), *arguments]
+        words = [
+            sys.executable,
+            "-c",
+            code,
+            sys.executable,
+            "-c",
+            START,
+            str(python),
+            str(bundle),
+            *arguments,
+        ]
         peaks.append(int(subprocess.run(words, capture_output=True, check=True).stdout))
     # In KiB: the line itself in a few copies, not a hundred bytes for each of its characters.
     assert peaks[1] - peaks[0] < 100_000

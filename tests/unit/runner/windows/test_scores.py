@@ -22,11 +22,6 @@ def program(tmp_path_factory: pytest.TempPathFactory, shared_context: BuildConte
 
 
 @pytest.fixture(scope="module")  # type: ignore[no-redef]
-def kind() -> str:
-    return "windows"
-
-
-@pytest.fixture(scope="module")  # type: ignore[no-redef]
 def ranker(sample: Path, program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_scored(sample, tmp_path_factory.mktemp("windows-rank") / "bundle", "rank", program)
 

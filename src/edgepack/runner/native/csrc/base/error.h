@@ -4,7 +4,7 @@
 
 namespace embed {
 
-enum Code { FAULT = 1, USAGE = 2, INPUT = 3, BUNDLE = 4, RUNTIME = 5, SELF_TEST = 6, OUTPUT = 7, LISTEN = 8 };
+enum Code { FAULT = 1, USAGE = 2, INPUT = 3, BUNDLE = 4, RUNTIME = 5, SELF_TEST = 6, OUTPUT = 7, LISTEN = 8, DEVICE = 9 };
 
 struct [[nodiscard]] Error {
     int code = 0;

@@ -26,7 +26,7 @@ double Json::number() const { return kind == NUMBER ? strtod(text.c_str(), nullp
 
 namespace {
 
-constexpr int DEEPEST = 990;  // about what Python's parser stands
+constexpr int DEEPEST = 128;  // values within values: a thread's stack may be small
 
 class Parser {
 public:
@@ -36,7 +36,7 @@ public:
         blank();
         if (!this->value(value, 0)) return false;
         blank();
-        return at_ == text_.size() || wrong("Extra data", at_);
+        return at_ == text_.size() || wrong("there is more than one value", at_);
     }
     std::string message;
     size_t at_wrong = 0;
@@ -60,7 +60,7 @@ private:
 
     bool value(Json &value, int depth) {
         if (!left_--) return wrong("too many values", at_);
-        if (depth > DEEPEST) return wrong("maximum recursion depth exceeded", at_);
+        if (depth > DEEPEST) return wrong("values are nested too deeply", at_);
         int head = here();
         if (head == '"') {
             value.kind = Json::STRING;
@@ -76,7 +76,7 @@ private:
         } else if (word("NaN") || word("Infinity") || word("-Infinity") || number()) {
             value.kind = Json::NUMBER;
         } else {
-            return wrong("Expecting value", start);
+            return wrong("a value is missing", start);
         }
         value.text = text_.substr(start, at_ - start);
         return true;
@@ -123,7 +123,7 @@ private:
             if (!this->value(value.items.back(), depth + 1)) return false;
             blank();
             if (here() == ']') return at_++, true;
-            if (here() != ',') return wrong("Expecting ',' delimiter", at_);
+            if (here() != ',') return wrong("',' or ']' is missing", at_);
             at_++;
             blank();
         }
@@ -135,19 +135,19 @@ private:
         blank();
         if (here() == '}') return at_++, true;
         for (;;) {
-            if (here() != '"') return wrong("Expecting property name enclosed in double quotes", at_);
+            if (here() != '"') return wrong("a name in quotes is missing", at_);
             at_++;
             std::string name;
             if (!string(name)) return false;
             blank();
-            if (here() != ':') return wrong("Expecting ':' delimiter", at_);
+            if (here() != ':') return wrong("':' is missing", at_);
             at_++;
             blank();
             value.members.emplace_back(std::move(name), Json());
             if (!this->value(value.members.back().second, depth + 1)) return false;
             blank();
             if (here() == '}') return at_++, settle(value), true;
-            if (here() != ',') return wrong("Expecting ',' delimiter", at_);
+            if (here() != ',') return wrong("',' or '}' is missing", at_);
             at_++;
             blank();
         }
@@ -178,9 +178,9 @@ private:
             while (at_ < text_.size() && uint8_t(text_[at_]) >= 0x20 && text_[at_] != '"' && text_[at_] != '\\') at_++;
             out += text_.substr(plain, at_ - plain);
             int next = here();
-            if (next < 0) return wrong("Unterminated string starting at", begin);
+            if (next < 0) return wrong("a string has no end", begin);
             if (next == '"') return at_++, true;
-            if (next != '\\') return wrong("Invalid control character at", at_);
+            if (next != '\\') return wrong("a string has a control character", at_);
             if (!escape(out, begin)) return false;
         }
     }
@@ -188,18 +188,18 @@ private:
     bool escape(std::string &out, size_t begin) {
         size_t start = at_++;
         int letter = here();
-        if (letter < 0) return wrong("Unterminated string starting at", begin);
+        if (letter < 0) return wrong("a string has no end", begin);
         static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
         if (letter != 'u') {
             const char *found = letter ? strchr(names, letter) : nullptr;
-            if (!found) return wrong("Invalid \\escape", start);
+            if (!found) return wrong("a string has an unknown escape", start);
             out += meanings[found - names];
             at_++;
             return true;
         }
         at_++;
         int32_t point = four(at_);
-        if (point < 0) return wrong("Invalid \\uXXXX escape", at_);
+        if (point < 0) return wrong("a string has an unknown escape", at_);
         at_ += 4;
         if (point >= 0xD800 && point < 0xDC00 && text_.substr(at_, 2) == "\\u") {
             int32_t low = four(at_ + 2);

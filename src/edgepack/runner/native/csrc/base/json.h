@@ -1,4 +1,4 @@
-// JSON as Python's json module reads and writes it: order kept, numbers kept as they were written, the same messages.
+// JSON with its order kept, and its numbers as they were written. NaN and Infinity are numbers, as Python and JavaScript's libraries write them.
 #pragma once
 #include <cstdint>
 #include <string>

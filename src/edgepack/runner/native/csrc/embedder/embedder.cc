@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include "embedder/processor.h"
+#include "features/feature.h"
 #include "base/threads.h"
 
 namespace embed {
@@ -17,6 +18,8 @@ namespace {
 constexpr size_t BATCH_SIZE = 8, BATCH_TOKENS = 64;
 // Beyond BATCH_TOKENS, padding may be this share of a batch at most.
 constexpr size_t PADDING_SHARE = 64;
+// In the place of a number of tokens: batches are not made smaller for long texts.
+constexpr size_t WHOLE = SIZE_MAX;
 constexpr int MAX_THREADS = 4;
 
 std::string model_name(const Bundle &bundle) { return bundle.text("model", "name"); }
@@ -28,35 +31,52 @@ int available_cpus() {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
-Error Embedder::open(const Bundle &bundle, const Wishes &wishes) {
+Error Embedder::open(const Bundle &bundle, const EmbedOptions &options) {
     if (Error error = require_processor(bundle)) return error;
-    threads_ = wishes.threads ? wishes.threads : std::min(MAX_THREADS, available_cpus());
+    threads_ = options.threads ? options.threads : std::min(MAX_THREADS, available_cpus());
     // With vectors of tokens, it names how a text is read.
-    if (!wishes.prefix.empty() && !bundle.manifest.at("model", "outputs", "multi_vector")) {
-        const Json *prompt = bundle.prompt(wishes.prefix);
+    if (!options.prefix.empty() && !bundle.manifest.at("model", "outputs", "multi_vector")) {
+        const Json *prompt = bundle.prompt(options.prefix);
         if (!prompt)
-            return fail(USAGE, "--prefix " + wishes.prefix + ": " + model_name(bundle) + " has no " + wishes.prefix + " prefix",
+            return fail(USAGE, "--prefix " + options.prefix + ": " + model_name(bundle) + " has no " + options.prefix + " prefix",
                         "without a prefix, texts go to the model unchanged");
         prefix_ = prompt->text;
     }
     whole_ = dimension_ = bundle.dimension;
-    if (wishes.dimension) {
-        if (Error error = shortening_.open(bundle, wishes.dimension)) return error;
-        dimension_ = wishes.dimension;
+    if (options.dimension) {
+        if (Error error = cut_to_.open(bundle, options.dimension)) return error;
+        dimension_ = options.dimension;
     }
     // Where a text's vector depends on its neighbours in the batch, a text goes alone.
-    batch_size_ = wishes.batch_size ? wishes.batch_size : bundle.batch_dependent ? 1 : BATCH_SIZE;
-    if (wishes.max_length > bundle.max_length)
-        return fail(USAGE, "--max-length " + std::to_string(wishes.max_length) + ": the model takes " +
+    batch_size_ = options.batch_size ? options.batch_size : bundle.batch_dependent ? 1 : BATCH_SIZE;
+    if (options.max_length > bundle.max_length)
+        return fail(USAGE, "--max-length " + std::to_string(options.max_length) + ": the model takes " +
                                std::to_string(bundle.max_length) + " tokens at most");
     if (Error error = tokenizer_.open(bundle.tokenizer)) return error;
-    if (Error error = open_length(bundle, wishes.max_length)) return error;
+    if (Error error = open_length(bundle, options.max_length)) return error;
+    if (Error error = open_module(bundle)) return error;
     // No more tokens than the longest text has: then no batch takes more memory than that text alone, for what attention takes
     // (rows x length x length) is no more either.
-    batch_tokens_ = wishes.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
+    batch_tokens_ = options.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
     // Batches side by side, each on a thread of its own, are nearly twice as fast as threads that share each operator.
-    workers_ = wishes.alone ? 1 : threads_;
-    return open_encoder(bundle.library, bundle.model, wishes.alone ? threads_ : 1, encoder_);
+    workers_ = options.alone ? 1 : threads_;
+    return open_model(bundle, options);
+}
+
+Error Embedder::open_model(const Bundle &bundle, const EmbedOptions &options) {
+    const int threads = options.alone ? threads_ : 1;
+    if (auto open = feature_with(&Feature::open_encoder))
+        if (Error error = open(bundle, threads, options.allow_cpu, encoder_)) return error;
+    if (!encoder_) return open_encoder(bundle.library, bundle.model, threads, encoder_);
+    const Placement &placed = *encoder_->placement();
+    if (!placed.batch_size) return {};
+    // A GPU wants its batches whole, and shares each operator among its own threads.
+    if (!options.batch_size && !bundle.batch_dependent) batch_size_ = placed.batch_size;
+    batch_tokens_ = WHOLE;
+    workers_ = 1;
+    if (!placed.largest_batch || batch_size_ <= placed.largest_batch) return {};
+    return fail(USAGE, "--batch-size " + std::to_string(batch_size_) + ": the bundle's engine takes " + std::to_string(placed.largest_batch) +
+                           " texts at most");
 }
 
 Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
@@ -68,7 +88,27 @@ Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
                            " special tokens");
 }
 
-Error Shortening::open(const Bundle &bundle, size_t wanted) {
+Error Embedder::open_module(const Bundle &bundle) {
+    std::string path;
+    if (!bundle.manifest.at("runner", "module")) return {};
+    if (Error error = bundle.file("runner", "module", path)) return error;
+    if (!STARTED_BY) return fail(BUNDLE, path + " is for a program with Python", "use the program that came with the bundle");
+    return STARTED_BY->open_module(path, prepares_, finishes_);
+}
+
+Error Embedder::prepare(std::vector<std::string> &texts) const {
+    std::vector<std::string> prepared;
+    if (!prepares_) return {};
+    if (Error error = STARTED_BY->prepare({texts.begin(), texts.end()}, prepared)) return error;
+    texts.swap(prepared);
+    return {};
+}
+
+Error Embedder::finish(const std::vector<std::string> &texts, float *vectors) const {
+    return finishes_ ? STARTED_BY->finish({texts.begin(), texts.end()}, whole_, vectors) : Error{};
+}
+
+Error MatryoshkaCut::open(const Bundle &bundle, size_t wanted) {
     const Json *trained = bundle.manifest.at("model", "matryoshka");
     std::string asked = std::to_string(wanted) + " dimensions: ";
     if (!trained || !trained->is(Json::OBJECT))
@@ -93,17 +133,34 @@ Error Shortening::open(const Bundle &bundle, size_t wanted) {
     return {};
 }
 
-void Embedder::encode(std::string_view text, Encoding &encoding) const {
-    tokenizer_.encode(text, max_length_, encoding);
+Error Embedder::encode(std::string_view text, Encoding &encoding) const {
+    return tokenizer_.encode(text, max_length_, encoding);
 }
 
 Error Embedder::embed(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const {
+    if (has_module()) return embed_around(texts, vectors);
     std::vector<Encoding> encoded(texts.size());
-    for (size_t index = 0; index < texts.size(); index++) {
-        if (prefix_.empty()) encode(texts[index], encoded[index]);
-        else encode(prefix_ + std::string(texts[index]), encoded[index]);
-    }
+    for (size_t index = 0; index < texts.size(); index++)
+        if (Error error = prefix_.empty() ? encode(texts[index], encoded[index]) : encode(prefix_ + std::string(texts[index]), encoded[index]))
+            return error;
     return embed_tokens(encoded, vectors);
+}
+
+// As embed(), with the user's module around the model: it finishes whole vectors, which are shortened behind it.
+Error Embedder::embed_around(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const {
+    std::vector<std::string> prepared;
+    std::vector<Encoding> encoded(texts.size());
+    std::vector<float> made(texts.size() * whole_);
+    for (std::string_view text : texts) prepared.push_back(prefix_ + std::string(text));
+    if (Error error = prepare(prepared)) return error;
+    for (size_t index = 0; index < texts.size(); index++)
+        if (Error error = encode(prepared[index], encoded[index])) return error;
+    if (Error error = each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, {}, made.data()); })) return error;
+    if (Error error = finish(prepared, made.data())) return error;
+    size_t before = vectors.size();
+    vectors.resize(before + texts.size() * dimension_);
+    for (size_t row = 0; row < texts.size(); row++) cut_to_.place(&made[row * whole_], whole_, &vectors[before + row * dimension_]);
+    return {};
 }
 
 std::vector<size_t> Embedder::by_length(const std::vector<Encoding> &encoded) const {
@@ -126,7 +183,7 @@ std::vector<size_t> Embedder::batch_starts(const std::vector<Encoding> &encoded,
         for (; at < order.size() && at - start < batch_size_; at++) {
             size_t wide = std::max(longest, length(at)), padded = (at - start + 1) * wide, padding = padded - tokens - length(at);
             bool worth = padded <= BATCH_TOKENS || padding * PADDING_SHARE <= padded;
-            if (at > start && (padded > batch_tokens_ || !worth)) break;
+            if (at > start && batch_tokens_ != WHOLE && (padded > batch_tokens_ || !worth)) break;
             longest = wide;
             tokens += length(at);
         }
@@ -140,7 +197,14 @@ Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<f
         if (encoded.size() >= (PTRDIFF_MAX / sizeof(float) - before) / dimension_)
             return fail(RUNTIME, "the vectors of so many texts at once are more than 32 bits of addresses hold", "a smaller --batch-size");
     vectors.resize(before + encoded.size() * dimension_);
-    return each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, vectors.data() + before); }, workers);
+    return each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, cut_to_, vectors.data() + before); }, workers);
+}
+
+Error Embedder::embed_batch(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const {
+    std::vector<size_t> order(encoded.size());
+    std::iota(order.begin(), order.end(), size_t(0));
+    vectors.resize(encoded.size() * dimension_);
+    return run(encoded, order.data(), order.size(), cut_to_, vectors.data());
 }
 
 Error Embedder::each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *, size_t)> &run, size_t workers) const {
@@ -179,7 +243,7 @@ Batch Embedder::batch_of(const std::vector<Encoding> &encoded, const size_t *cho
     return batch;
 }
 
-Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, float *vectors) const {
+Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, const MatryoshkaCut &cut, float *vectors) const {
     Batch batch = batch_of(encoded, chosen, count);
     std::vector<float> made;
     if (Error error = encoder_->run(batch, whole_, made, nullptr)) return error;
@@ -187,14 +251,13 @@ Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, 
         const float *vector = &made[row * whole_];
         if (!std::isfinite(std::accumulate(vector, vector + whole_, 0.0)))
             return fail(RUNTIME, "the model gave a vector with numbers that are not finite", TRY_SELF_TEST);
-        float *target = vectors + chosen[row] * dimension_;
-        if (shortening_.dimension) shortening_.place(vector, whole_, target);
-        else std::copy(vector, vector + whole_, target);
+        cut.place(vector, whole_, vectors + chosen[row] * (cut.dimension ? cut.dimension : whole_));
     }
     return {};
 }
 
-void Shortening::place(const float *vector, size_t whole, float *target) const {
+void MatryoshkaCut::place(const float *vector, size_t whole, float *target) const {
+    if (!dimension) return void(std::copy(vector, vector + whole, target));
     double mean = centered ? std::accumulate(vector, vector + whole, 0.0) / double(whole) : 0, square = 0;
     for (size_t index = 0; index < dimension; index++) square += (vector[index] - mean) * (vector[index] - mean);
     double length = std::sqrt(square);

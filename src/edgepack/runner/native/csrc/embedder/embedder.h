@@ -12,17 +12,19 @@
 
 namespace embed {
 
-// What may be asked for; 0 and empty are the bundle's own ways.
-struct Wishes {
+// 0 and empty are the bundle's own ways.
+struct EmbedOptions {
     size_t batch_size = 0, max_length = 0, dimension = 0;
     int threads = 0;
     // Texts come one by one: the threads share each of them, and not the batches.
     bool alone = false;
+    // Where the device that the bundle was made for will not do, the processor may.
+    bool allow_cpu = false;
     std::string prefix;
 };
 
 // Fewer numbers a vector, where the model was trained so that its first ones say the most (Matryoshka representation).
-struct Shortening {
+struct MatryoshkaCut {
     size_t dimension = 0;  // 0: whole vectors
     bool centered = false;
 
@@ -38,43 +40,56 @@ struct TextOutputs;
 
 class Embedder {
 public:
-    // A code of 2 for a wish that this model cannot fulfil, 4 and 5 for what is damaged.
-    Error open(const Bundle &bundle, const Wishes &wishes);
+    // A code of 2 for what this model cannot do, 4 and 5 for what is damaged.
+    Error open(const Bundle &bundle, const EmbedOptions &options);
     // Appends a vector, float32 [dimension()], for each text, in their order. Texts are valid UTF-8.
     Error embed(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const;
     // On so many threads; 0: on all of them.
     Error embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors, size_t workers = 0) const;
-    void encode(std::string_view text, Encoding &encoding) const;
+    // One batch, run as it is.
+    Error embed_batch(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const;
+    Error encode(std::string_view text, Encoding &encoding) const;
     // A text together with each of others. A code of 2 where there is no room for a pair, 4 where the tokenizer knows none.
     Error encode_pairs(std::string_view first, const std::vector<std::string_view> &seconds, std::vector<Encoding> &encoded) const;
 
     // Of models that give more than a vector a text (outputs/given.cc): what each text gives, in their order.
     Error embed_outputs(const Given &given, const Side &side, const std::vector<std::string_view> &texts, std::vector<TextOutputs> &made) const;
 
+    // The user's own module, where there is one, before and behind the model: texts as they come, with their prefix.
+    bool has_module() const { return prepares_ || finishes_; }
+    Error prepare(std::vector<std::string> &texts) const;
+    // In place: whole vectors, not shortened ones, of texts that are prepared.
+    Error finish(const std::vector<std::string> &texts, float *vectors) const;
+
     size_t dimension() const { return dimension_; }
     size_t batch_size() const { return batch_size_; }
     int threads() const { return threads_; }
     size_t max_length() const { return max_length_; }
+    // Null: the bundle was made for the processor.
+    const Placement *placement() const { return encoder_->placement(); }
     const Tokenizer &tokenizer() const { return tokenizer_; }
 
 private:
+    Error open_model(const Bundle &bundle, const EmbedOptions &options);
     Error open_length(const Bundle &bundle, size_t max_length);
+    Error open_module(const Bundle &bundle);
+    Error embed_around(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const;
     std::vector<size_t> by_length(const std::vector<Encoding> &encoded) const;
     std::vector<size_t> batch_starts(const std::vector<Encoding> &encoded, const std::vector<size_t> &order) const;
     // Runs each batch, the indices of its texts, on one of the threads.
     Error each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *chosen, size_t count)> &run,
                      size_t workers = 0) const;
     Batch batch_of(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count) const;
-    Error run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, float *vectors) const;
+    Error run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, const MatryoshkaCut &cut, float *vectors) const;
     Error encode_side(std::string_view text, const Side &side, Encoding &encoding) const;
 
     Tokenizer tokenizer_;
     std::unique_ptr<Encoder> encoder_;
-    Shortening shortening_;
+    MatryoshkaCut cut_to_;
     std::string prefix_;
     size_t dimension_ = 0, whole_ = 0, batch_size_ = 0, batch_tokens_ = 0, max_length_ = 0;
     int threads_ = 0, workers_ = 1;
-    bool cut_ = false;
+    bool cut_ = false, prepares_ = false, finishes_ = false;
 };
 
 // Cosine of the angle between two vectors; 0 when one of them is all zeros.

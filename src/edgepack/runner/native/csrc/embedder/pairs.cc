@@ -10,8 +10,13 @@ Error Embedder::encode_pairs(std::string_view first, const std::vector<std::stri
         return fail(USAGE, "--max-length " + std::to_string(max_length_) + " leaves no room for two texts beside the " +
                                std::to_string(specials) + " special tokens");
     Ids one, other;
-    tokenizer_.encode_part(first, one);
     encoded.resize(seconds.size());
+    if (tokenizer_.hosted()) {
+        for (size_t index = 0; index < seconds.size(); index++)
+            if (Error error = tokenizer_.encode_pair(first, seconds[index], max_length_, encoded[index])) return error;
+        return {};
+    }
+    tokenizer_.encode_part(first, one);
     for (size_t index = 0; index < seconds.size(); index++) {
         tokenizer_.encode_part(seconds[index], other);
         tokenizer_.join(one, other, max_length_, encoded[index]);

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,9 +23,25 @@ struct TokenVectors {
     std::vector<float> numbers;
 };
 
+// Where the model of a bundle runs that was made for a device beside the processor.
+struct Placement {
+    // The execution provider that really runs, and which device it runs on.
+    std::string provider, device;
+    // Why it is the processor; empty: it is not.
+    std::string instead;
+    // How many nodes of the graph each provider has.
+    std::map<std::string, size_t> nodes;
+    // Texts at once, as usual and at most; 0: as on the processor, and any number.
+    size_t batch_size = 0, largest_batch = 0;
+    // Folders in which the provider keeps what it made for this device.
+    std::vector<std::string> cache;
+};
+
 class Encoder {
 public:
     virtual ~Encoder() = default;
+    // Null: the bundle was made for the processor.
+    virtual const Placement *placement() const { return nullptr; }
     // Appends rows x dimension numbers to `vectors`, and to `tokens`, where it is not null and its width not 0, what it says.
     // Several threads call it at once, each with a batch of its own.
     virtual Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const = 0;

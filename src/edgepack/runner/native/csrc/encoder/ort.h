@@ -52,5 +52,7 @@ struct Ort {
 
 // `library` is the file to load them from; where they are linked in, it does not matter.
 Error open_ort(const std::string &library, const Ort *&ort);
+// All functions of a library's C API by their places in that version of it; for a runtime in a library of its own.
+Error open_ort_table(const std::string &library, uint32_t version, void *const *&table);
 
 }  // namespace embed

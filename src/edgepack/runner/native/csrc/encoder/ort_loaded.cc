@@ -1,5 +1,7 @@
 // The C API of a shared library. The table of functions only ever grows (upstream guards the order with static_asserts),
 // so that version 5 of it serves every library since 1.5: https://onnxruntime.ai/docs/api/c/struct_ort_api.html
+#include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 
 #include "encoder/ort.h"
@@ -13,15 +15,34 @@ struct ApiBase {
     const char *(*GetVersionString)();
 };
 
+Error open_base(const std::string &library, const ApiBase *&base) {
+    void *handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    auto find = handle ? reinterpret_cast<const ApiBase *(*)()>(dlsym(handle, "OrtGetApiBase")) : nullptr;
+    if (!find) return fail(RUNTIME, std::string("the model does not load: cannot load the library: ") + dlerror(), TRY_SELF_TEST);
+    base = find();
+    return {};
+}
+
 }  // namespace
+
+Error open_ort_table(const std::string &library, uint32_t version, void *const *&table) {
+    const ApiBase *base = nullptr;
+    if (Error error = open_base(library, base)) return error;
+    // A release tells its version's second number; one that is too old for a version says so on standard error by itself.
+    const char *found = base->GetVersionString(), *minor = strchr(found, '.');
+    const bool old = minor && minor[1] >= '0' && minor[1] <= '9' && strtoul(minor + 1, nullptr, 10) < version;
+    table = old ? nullptr : static_cast<void *const *>(base->GetApi(version));
+    if (table) return {};
+    return fail(RUNTIME, std::string("the model does not load: ONNX Runtime ") + found + " does not offer version " +
+                             std::to_string(version) + " of its C API", TRY_SELF_TEST);
+}
 
 Error open_ort(const std::string &library, const Ort *&ort) {
     static Ort loaded;
     static std::string version;
-    void *handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    auto base = handle ? reinterpret_cast<const ApiBase *(*)()>(dlsym(handle, "OrtGetApiBase")) : nullptr;
-    if (!base) return fail(RUNTIME, std::string("the model does not load: cannot load the library: ") + dlerror(), TRY_SELF_TEST);
-    const std::string found = base()->GetVersionString();
+    const ApiBase *base = nullptr;
+    if (Error error = open_base(library, base)) return error;
+    const std::string found = base->GetVersionString();
     // Sessions keep a pointer to the table: what one release made, another must not be called with.
     if (!version.empty() && found != version)
         return fail(RUNTIME, "this process runs ONNX Runtime " + version + " of another bundle, this bundle's is " + found,
@@ -30,9 +51,8 @@ Error open_ort(const std::string &library, const Ort *&ort) {
         ort = &loaded;
         return {};
     }
-    auto table = static_cast<void *const *>(base()->GetApi(5));
-    if (!table)
-        return fail(RUNTIME, "the model does not load: ONNX Runtime " + found + " does not offer version 5 of its C API", TRY_SELF_TEST);
+    void *const *table = nullptr;
+    if (Error error = open_ort_table(library, 5, table)) return error;
 #define TAKE(name, slot) loaded.name = reinterpret_cast<decltype(loaded.name)>(table[slot])
     TAKE(GetErrorMessage, 2);
     TAKE(CreateEnv, 3);

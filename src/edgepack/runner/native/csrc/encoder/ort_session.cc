@@ -29,7 +29,7 @@ OrtEncoder::~OrtEncoder() {
     if (session_) ort_->ReleaseSession(session_);
     if (options_) ort_->ReleaseSessionOptions(options_);
     if (memory_) ort_->ReleaseMemoryInfo(memory_);
-    if (env_) ort_->ReleaseEnv(env_);
+    if (env_ && releases_env_) ort_->ReleaseEnv(env_);
 }
 
 Error OrtEncoder::error_of(OrtStatus *status, const char *what) const {
@@ -41,35 +41,42 @@ Error OrtEncoder::error_of(OrtStatus *status, const char *what) const {
 
 Error OrtEncoder::open(const std::string &library, const std::string &model, int threads) {
     if (Error error = open_ort(library, ort_)) return error;
-    if (int failure = model_.open(model.c_str()))
-        return fail(RUNTIME, DOES_NOT_LOAD + ("cannot map " + model) + ": " + strerror(failure), TRY_SELF_TEST);
     OrtStatus *status = ort_->CreateEnv(LOG_FATAL, "embed", &env_);
     if (!status) status = ort_->CreateCpuMemoryInfo(ARENA_ALLOCATOR, DEFAULT_MEMORY, &memory_);
     if (!status) status = ort_->CreateSessionOptions(&options_);
     if (!status) status = ort_->SetSessionLogSeverityLevel(options_, LOG_FATAL);
     if (!status) status = ort_->SetIntraOpNumThreads(options_, threads);
+    // A thread that waits for work must not burn a device's battery.
+    if (!status) status = ort_->AddSessionConfigEntry(options_, "session.intra_op.allow_spinning", "0");
+    if (status) return error_of(status, DOES_NOT_LOAD);
+    if (Error error = load(model)) return error;
+    if (Error error = name_inputs()) return error;
+    returns_pages_ = model_.size() && reads_little();
+    return {};
+}
+
+Error OrtEncoder::does_not_load(OrtStatus *status) const { return error_of(status, DOES_NOT_LOAD); }
+
+Error OrtEncoder::load(const std::string &model) {
+    if (int failure = model_.open(model.c_str()))
+        return fail(RUNTIME, DOES_NOT_LOAD + ("cannot map " + model) + ": " + strerror(failure), TRY_SELF_TEST);
     // A pattern for each shape of a batch is memory that only grows, and no faster.
-    if (!status) status = ort_->DisableMemPattern(options_);
+    OrtStatus *status = ort_->DisableMemPattern(options_);
     auto set = [&](const char *key, const char *value) {
         if (!status) status = ort_->AddSessionConfigEntry(options_, key, value);
     };
-    // A thread that waits for work must not burn a device's battery.
-    set("session.intra_op.allow_spinning", "0");
     if (model.size() > 4 && model.compare(model.size() - 4, 4, ".ort") == 0) {
         set("session.load_model_format", "ORT");
         set("session.use_ort_model_bytes_directly", "1");
         set("session.use_ort_model_bytes_for_initializers", "1");
     }
     if (status) return error_of(status, DOES_NOT_LOAD);
-    if (Error error = load()) return error;
-    if (Error error = name_inputs()) return error;
-    returns_pages_ = reads_little();
-    return {};
+    return create_session();
 }
 
 // Kernels keep weights in forms of their own; the pages of the file that they were made from go back to the system at once, so
 // that the model is never in memory twice.
-Error OrtEncoder::load() {
+Error OrtEncoder::create_session() {
     std::atomic<bool> loaded{false};
     OrtStatus *status;
     const std::function<void()> release = [&] {

@@ -1,11 +1,12 @@
 // What a program or a library may have beside embedding. Each part is a source file with a descriptor; FEATURES, which is generated
 // (sources.py), lists those that this program has.
 #pragma once
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "base/error.h"
+#include "encoder/encoder.h"
 #include "scoring/scorer.h"
 
 struct embed_bundle;
@@ -14,20 +15,21 @@ struct embed_rows;
 namespace embed {
 
 struct Options;
-// Opens the bundle, and checks it with a public key where the user names one (null: none).
-using OpenBundle = std::function<Error(const std::string *public_key, Bundle &bundle)>;
 
 // What a part does; null: nothing of that kind.
 struct Feature {
     const char *name = "";
-    // `embed NAME …`, with options of its own; what it leaves in `text` is printed.
-    Error (*run_command)(int count, char **words, const OpenBundle &open, std::string &text) = nullptr;
-    // What the options of `embed` and `embed search` ask of it; `done` false: others go on. A code of 2 for what the bundle's model
-    // is not made for.
+    // Those of which the options may ask it something, of Command together.
+    uint8_t commands = 0;
+    // What the command line asks of it; `done` false: others go on. A code of 2 for what the bundle's model is not made for.
     Error (*run)(const Options &options, const Bundle &bundle, bool &done) = nullptr;
     // Everything in the folder of an open bundle is what was signed with this key (PEM). A code of 2 for what is no such key, of 4
     // for what is not signed so.
     Error (*check_signature)(const Bundle &bundle, const std::string &key) = nullptr;
+    // Opens the model of a bundle that was made for a device beside the processor; leaves `encoder` null for another.
+    Error (*open_encoder)(const Bundle &bundle, int threads, bool allow_cpu, std::unique_ptr<Encoder> &encoder) = nullptr;
+    // Before the process ends, which takes nothing else apart.
+    void (*end)() = nullptr;
     // The last layer of a reranker or a classifier.
     Error (*open_scorer)(const Bundle &bundle, std::unique_ptr<Scorer> &scorer) = nullptr;
     // embed_outputs() of libembed.

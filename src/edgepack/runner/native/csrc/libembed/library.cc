@@ -56,9 +56,9 @@ embed::Error check(const embed::Bundle &bundle, int how) {
     return failure;
 }
 
-embed::Wishes wishes_of(const embed_options *options) {
+embed::EmbedOptions embedding_of(const embed_options *options) {
     if (!options) return {};
-    return {options->batch_size, options->max_length, options->dimension, options->threads, false, options->prefix ? options->prefix : ""};
+    return {options->batch_size, options->max_length, options->dimension, options->threads, false, false, options->prefix ? options->prefix : ""};
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ int embed_open(const char *directory, const embed_options *options, embed_bundle
     if (!failure && !asked && !embed::REQUIRED_KEY) failure = check(made->bundle, options ? options->check : EMBED_CHECK_CONTENT);
     auto open_scorer = embed::feature_with(&embed::Feature::open_scorer);
     if (!failure && open_scorer) failure = open_scorer(made->bundle, made->scorer);
-    if (!failure) failure = made->embedder.open(made->bundle, wishes_of(options));
+    if (!failure) failure = made->embedder.open(made->bundle, embedding_of(options));
     if (options && options->prefix) made->prefix = options->prefix;
     if (!failure) *bundle = made.release();
     return embed::answer(failure, error, error_size);

@@ -22,7 +22,8 @@ Error score(const embed_bundle &bundle, const char *query, const std::vector<std
         if (Error error = decode(query, "", false, asked)) return error;
         if (Error error = scorer.encode_pairs(embedder, asked, {texts.begin(), texts.end()}, encoded)) return error;
     } else {
-        for (size_t index = 0; index < texts.size(); index++) embedder.encode(texts[index], encoded[index]);
+        for (size_t index = 0; index < texts.size(); index++)
+            if (Error error = embedder.encode(texts[index], encoded[index])) return error;
     }
     std::vector<float> vectors;
     if (Error error = embedder.embed_tokens(encoded, vectors)) return error;

@@ -88,7 +88,7 @@ Error check(const Options &options, const Bundle &bundle, const Given &given) {
     std::string name = bundle.text("model", "name"), instead = options.instead();
     const char *option = options.outputs();
     const char *way = given.sparse ? "embed --sparse gives the weights of a text's tokens" : "embed --multi-vector gives a vector for each token";
-    bool embeds = options.search || instead == "similarity" || instead.empty();
+    bool embeds = options.command == SEARCH || instead == "--similarity" || instead.empty();
     if (!given.dense && embeds && !option && !options.features && !options.tokens)
         return fail(USAGE, name + " is " + given.noun() + ": it has no one vector for a text", way);
     if (options.output_format == "npz" && !options.sparse && !options.multi_vector)
@@ -97,8 +97,7 @@ Error check(const Options &options, const Bundle &bundle, const Given &given) {
     for (auto [asked, there, what] : {std::tuple(options.sparse, given.sparse, "--sparse"), std::tuple(options.multi_vector, given.width > 0, "--multi-vector"),
                                       std::tuple(options.dense, given.dense, "--dense")})
         if (asked && !there) return fail(USAGE, std::string(what) + ": " + name + " is " + given.noun() + (given.dense ? " without them" : ""), way);
-    std::replace(instead.begin(), instead.end(), '_', '-');
-    if (!instead.empty() || options.tokens) return fail(USAGE, std::string(option) + " cannot be used with --" + (instead.empty() ? "tokens" : instead));
+    if (!instead.empty() || options.tokens) return fail(USAGE, std::string(option) + " cannot be used with " + (instead.empty() ? "--tokens" : instead));
     if (options.output_format == "npy" || options.output_format == "raw" || options.output_format == "table" || options.dtype != "f32" || options.dim)
         return fail(USAGE, std::string(option) + " writes json, jsonl or npz in f32: --dtype and --dim do not apply");
     return {};
@@ -109,7 +108,7 @@ Error work(const Options &options, const Bundle &bundle, const Given &given) {
         return fail(USAGE, "no text", "pass texts, or lines on standard input");
     // Never taken apart: the end of the process is quicker.
     Embedder &embedder = *new Embedder;
-    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    if (Error error = embedder.open(bundle, options.embedding())) return error;
     Output output;
     if (Error error = output.open(options.output_path())) return error;
     std::string format = options.output_format.empty() ? options.texts.empty() ? "jsonl" : "json" : options.output_format;
@@ -157,6 +156,7 @@ Error give_outputs(const Options &options, const Bundle &bundle, bool &done) {
 extern const Feature OUTPUTS_FEATURE = [] {
     Feature feature;
     feature.name = "outputs";
+    feature.commands = EMBED | SEARCH;
     feature.run = give_outputs;
     return feature;
 }();

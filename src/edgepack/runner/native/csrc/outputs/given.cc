@@ -108,7 +108,7 @@ Error Embedder::encode_side(std::string_view text, const Side &side, Encoding &e
     // Without a wish, the side's own length counts, which may be above what other texts are cut to.
     size_t room = (side.length && !(cut_ && max_length_ < side.length) ? side.length : max_length_) - marked;
     if (room <= tokenizer_.special_tokens()) return fail(USAGE, "--max-length leaves no room for a text beside its special tokens");
-    tokenizer_.encode(prefix_ + side.prefix + std::string(text), room, encoding);
+    if (Error error = tokenizer_.encode(prefix_ + side.prefix + std::string(text), room, encoding)) return error;
     if (marked) {
         ptrdiff_t behind = encoding.ids.empty() ? 0 : 1;
         encoding.ids.insert(encoding.ids.begin() + behind, int64_t(side.marker));

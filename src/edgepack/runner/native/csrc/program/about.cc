@@ -66,6 +66,19 @@ Error check_said(const Bundle &bundle) {
 
 std::string or_else(std::string text, const char *other) { return text.empty() ? other : text; }
 
+// Which GPUs a bundle is for.
+std::string provider_of(const Bundle &bundle) {
+    const Json *provider = bundle.manifest.at("runtime", "provider");
+    const Json *name = provider ? provider->get("name") : nullptr, *code = provider ? provider->get("capabilities") : nullptr;
+    const Json *cuda = provider ? provider->get("cuda") : nullptr;
+    if (!name) return "";
+    std::string listed;
+    if (code)
+        for (const Json &each : code->items) listed += (listed.empty() ? "" : ", ") + each.text;
+    return name->text + " for compute capability " + or_else(listed, "any") + (cuda && !cuda->text.empty() ? ", CUDA " + cuda->text : "") +
+           "; --self-test says what really runs";
+}
+
 std::string info_text(const Bundle &bundle, const std::map<std::string, double> &sizes) {
     std::string parts, out;
     double whole = 0;
@@ -80,7 +93,9 @@ std::string info_text(const Bundle &bundle, const std::map<std::string, double> 
         return found && found->is(Json::STRING) ? found->text : std::string();
     };
     std::string kernels;
-    if (ENCODER.reduced) kernels = ", " + std::to_string(operators ? operators->items.size() : 0) + " operator kernels";
+    if (ENCODER.reduced)
+        kernels = operators && operators->is(Json::ARRAY) ? ", " + std::to_string(operators->items.size()) + " operator kernels"
+                                                          : ", not reduced to the model's operators";
     const std::pair<const char *, std::string> lines[] = {
         {"bundle", bundle.text("", "name")},
         {"model", bundle.text("model", "name") + ", " + or_else(bundle.text("model", "license"), "licence not stated")},
@@ -92,6 +107,7 @@ std::string info_text(const Bundle &bundle, const std::map<std::string, double> 
         {"recipe", bundle.text("model", "recipe")},
         {"runtime", ENCODER.instead ? ENCODER.instead
                                      : ENCODER.name + bundle.text("runtime", "version") + " (" + bundle.text("runtime", "kind") + ")" + kernels},
+        {"provider", provider_of(bundle)},
         {"runner", joined(bundle.manifest.at("runner", "versions"), " ", "")},
         {"for", of_platform("os") + " " + of_platform("arch") +
                     (of_platform("glibc").empty() ? "" : ", glibc " + of_platform("glibc") + " or newer")},
@@ -99,6 +115,7 @@ std::string info_text(const Bundle &bundle, const std::map<std::string, double> 
         {"made by", "edgepack " + bundle.text("", "edgepack") + ", target " + bundle.text("target", "name")},
     };
     for (auto &[name, text] : lines) {
+        if (text.empty()) continue;
         std::string label = name;
         label.resize(std::max(label.size(), size_t(8)), ' ');
         out += label + " " + text + "\n";
@@ -140,7 +157,31 @@ Error self_test(const Options &options, const Bundle &bundle, Json &result) {
     Golden golden;
     if (Error error = read_golden(bundle, golden)) return error;
     Embedder embedder;
-    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    if (Error error = embedder.open(bundle, options.embedding())) return error;
+    result.kind = Json::OBJECT;
+    result.members = {{"files", json_number(double(files), "%.0f")}};
+    if (Error error = compare_golden(bundle, embedder, result)) return error;
+    add_placement(embedder.placement(), result);
+    return {};
+}
+
+const char NOTHING_TO_WARM[] =
+    "nothing to warm up: this bundle is for the CPU; nothing is compiled or cached\n";
+
+std::string self_test_text(const Json &result) {
+    char lowest[64];
+    snprintf(lowest, sizeof lowest, "%.6f", result.get("min_cosine")->number());
+    const Json *provider = result.get("provider"), *device = result.get("device");
+    std::string on = provider ? " on " + provider->text + (device ? " (" + device->text + ")" : "") : "";
+    return "self-test passed" + on + ": " + result.get("files")->text + " files intact, " + result.get("texts")->text +
+           " texts, lowest cosine " + lowest + " (at least " + result.get("tolerance")->text + ")\n";
+}
+
+}  // namespace
+
+Error compare_golden(const Bundle &bundle, const Embedder &embedder, Json &result) {
+    Golden golden;
+    if (Error error = read_golden(bundle, golden)) return error;
     double lowest = 2;
     char said[64];
     for (size_t index = 0; index < golden.texts.size(); index++) {
@@ -154,25 +195,32 @@ Error self_test(const Options &options, const Bundle &bundle, Json &result) {
                                        " to the golden vector, below " + json_number(golden.tolerance, "%.9g").text,
                         "this device computes differently; please report it with the output of --info");
     }
-    result.kind = Json::OBJECT;
-    result.members = {{"files", json_number(double(files), "%.0f")},
-                      {"texts", json_number(double(golden.texts.size()), "%.0f")},
-                      {"min_cosine", json_number(lowest, "%.17g")},
-                      {"tolerance", json_number(golden.tolerance, "%.9g")}};
+    result.members.emplace_back("texts", json_number(double(golden.texts.size()), "%.0f"));
+    result.members.emplace_back("min_cosine", json_number(lowest, "%.17g"));
+    result.members.emplace_back("tolerance", json_number(golden.tolerance, "%.9g"));
     return {};
 }
 
-const char NOTHING_TO_WARM[] =
-    "nothing to warm up: this bundle is for the CPU; nothing is compiled or cached\n";
-
-std::string self_test_text(const Json &result) {
-    char lowest[64];
-    snprintf(lowest, sizeof lowest, "%.6f", result.get("min_cosine")->number());
-    return "self-test passed: " + result.get("files")->text + " files intact, " + result.get("texts")->text +
-           " texts, lowest cosine " + lowest + " (at least " + result.get("tolerance")->text + ")\n";
+void add_placement(const Placement *placed, Json &said) {
+    if (!placed) return;
+    said.members.emplace_back("provider", json_text(placed->provider));
+    if (!placed->device.empty()) {
+        Json nodes;
+        nodes.kind = Json::OBJECT;
+        for (auto &[name, count] : placed->nodes) nodes.members.emplace_back(name, json_number(double(count), "%.0f"));
+        said.members.emplace_back("device", json_text(placed->device));
+        said.members.emplace_back("nodes", nodes);
+    }
+    if (!placed->instead.empty()) said.members.emplace_back("instead", json_text(placed->instead));
 }
 
-}  // namespace
+std::string placement_line(const Placement *placed) {
+    if (!placed || placed->device.empty()) return "";
+    size_t all = 0;
+    for (auto &[name, count] : placed->nodes) all += count;
+    return "computing on " + placed->provider + " (" + placed->device + "), " + std::to_string(placed->nodes.at(placed->provider)) + " of " +
+           std::to_string(all) + " nodes\n";
+}
 
 Json bundle_info(const Bundle &bundle) {
     std::map<std::string, double> sizes;
@@ -185,6 +233,13 @@ Json json_number(double number, const char *form) {
     Json made;
     made.kind = Json::NUMBER;
     made.text = digits;
+    return made;
+}
+
+Json json_text(std::string text) {
+    Json made;
+    made.kind = Json::STRING;
+    made.text = std::move(text);
     return made;
 }
 

@@ -36,7 +36,7 @@ Error repeat(const Embedder &embedder, const std::vector<Encoding> &rows, std::v
 
 Error measure_length(const Embedder &embedder, size_t length, Json &row) {
     Encoding some, text;
-    embedder.encode("a", some);
+    if (Error error = embedder.encode("a", some)) return error;
     text.ids.assign(length, some.ids[some.ids.size() > 1 ? 1 : 0]);
     text.types.assign(length, 0);
     std::vector<double> alone, together;
@@ -71,16 +71,17 @@ void add_memory(Json &measured) {
 Error bench(const Options &options, const Bundle &bundle, Json &measured) {
     double start = now();
     Embedder embedder;
-    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    if (Error error = embedder.open(bundle, options.embedding())) return error;
     double loaded = now();
     std::vector<float> vector;
     if (Error error = embedder.embed({"a"}, vector)) return error;
     double first = now();
     measured.kind = Json::OBJECT;
-    measured.members = {{"threads", json_number(embedder.threads(), "%.0f")},
+    add_placement(embedder.placement(), measured);
+    measured.members.insert(measured.members.end(), {{"threads", json_number(embedder.threads(), "%.0f")},
                         {"batch_size", json_number(double(embedder.batch_size()), "%.0f")},
                         {"load_ms", json_number((loaded - start) * 1e3, "%.1f")},
-                        {"first_vector_ms", json_number((first - start) * 1e3, "%.1f")}};
+                        {"first_vector_ms", json_number((first - start) * 1e3, "%.1f")}});
     Json rows;
     rows.kind = Json::ARRAY;
     size_t last = 0;
@@ -99,6 +100,8 @@ std::string bench_text(const Json &measured) {
     auto said = [&](const char *name) { return measured.get(name)->text; };
     std::string text = "load " + said("load_ms") + " ms, first vector after " + said("first_vector_ms") + " ms; " + said("threads") +
                        " threads, batches of " + said("batch_size") + "\n";
+    if (const Json *provider = measured.get("provider"), *device = measured.get("device"); provider)
+        text += "on " + provider->text + (device ? " (" + device->text + ")" : "") + "\n";
     if (measured.get("resident_mb") && measured.get("peak_mb"))
         text += "resident memory " + said("resident_mb") + " MB, " + said("peak_mb") + " MB at peak\n";
     char line[128];

@@ -12,7 +12,6 @@
 #include "embedder/embedder.h"
 #include "features/feature.h"
 #include "program/about.h"
-#include "program/help.h"
 #include "program/options.h"
 #include "program/output.h"
 #include "program/reading.h"
@@ -62,7 +61,7 @@ Error similarity(const Options &options, const Bundle &bundle) {
         if (Error error = decode(options.similarity[index], "text " + std::to_string(index + 1), options.strict, texts[index]))
             return error;
     Embedder &embedder = *new Embedder;
-    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    if (Error error = embedder.open(bundle, options.embedding())) return error;
     std::vector<float> vectors;
     // Each alone: in a batch, one text could move the other's vector.
     for (auto &text : texts)
@@ -82,7 +81,7 @@ Error embed_texts(const Options &options, const Bundle &bundle) {
     if (options.texts.empty() && !options.has_input && is_terminal(0)) return fail(USAGE, "no text", NO_TEXT_HINT);
     // Never taken apart: the end of the process is quicker.
     Embedder &embedder = *new Embedder;
-    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    if (Error error = embedder.open(bundle, options.embedding())) return error;
     std::string format = options.output_format.empty() ? usual_format(options) : options.output_format;
     Output output;
     if (Error error = output.open(options.output_path())) return error;
@@ -119,7 +118,7 @@ Error print_tokens(const Options &options, const Bundle &bundle) {
     size_t max_length = options.max_length ? options.max_length : bundle.max_length;
     Error error = read_records(options, 1, [&](std::vector<Record> &records) -> Error {
         Encoding encoding;
-        tokenizer.encode(records[0].text, max_length, encoding);
+        if (Error failed = tokenizer.encode(records[0].text, max_length, encoding)) return failed;
         std::string line = "[";
         for (int64_t id : encoding.ids) line += (line.size() > 1 ? "," : "") + std::to_string(id);
         output.write(line + "]\n");
@@ -159,26 +158,21 @@ Error check_features(const Options &options, const Bundle &bundle) {
 
 Error run(int count, char **words) {
     std::string text;
-    const std::string first = count > 1 ? words[1] : "";
-    if (const Feature *feature = find_feature(first); feature && feature->run_command) {
-        Error error = feature->run_command(
-            count, words, [&](const std::string *key, Bundle &bundle) { return open_bundle(words[0], key, bundle); }, text);
-        return error || text.empty() ? error : print(text);
-    }
-    if (first == "serve")
-        return fail(USAGE, "this program was built without a server", "build with --set serve=true; to embed the word: embed -- serve");
     Options options;
+    if (count > 1 && !strcmp(words[1], "serve") && !find_feature("serve"))
+        return fail(USAGE, "this program was built without a server", "build with --set serve=true; to embed the word: embed -- serve");
     if (Error error = parse_options(count, words, options)) return error;
-    if (options.help) return print(options.search ? SEARCH_HELP : HELP);
-    Bundle bundle;
+    if (options.help) return print(help_of(options.command));
+    // Never taken apart: a server's threads use it until the process ends.
+    Bundle &bundle = *new Bundle;
     if (Error error = open_bundle(words[0], options.has_public_key ? &options.public_key : nullptr, bundle)) return error;
     if (Error error = check_features(options, bundle)) return error;
     bool done = false;
     for (const Feature *const *each = FEATURES; *each; each++)
-        if ((*each)->run)
+        if ((*each)->commands & options.command)
             if (Error error = (*each)->run(options, bundle, done); error || done) return error;
     if (options.tokens) return print_tokens(options, bundle);
-    if (options.instead() == "similarity") return similarity(options, bundle);
+    if (options.instead() == "--similarity") return similarity(options, bundle);
     if (options.instead().empty()) return embed_texts(options, bundle);
     if (Error error = about(options, bundle, text)) return error;
     // JSON escapes the controls of ASCII, and none of the others.
@@ -193,5 +187,6 @@ int embed_main(int count, char **words) {
     std::set_new_handler(embed::out_of_memory);
     embed::listen_to_signals();
     embed::Error error = embed::run(count, words);
+    if (auto end = embed::feature_with(&embed::Feature::end)) end();
     return error ? embed::complain(error) : 0;
 }

@@ -1,4 +1,4 @@
-// The forms that a vector's numbers can have; runner/frozen/program/numbers.py says them in full.
+// The forms that a vector's numbers can have.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -4,142 +4,162 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "program/option_table.h"
+
 namespace embed {
 
 namespace {
 
-enum Command { EMBED = 1, SEARCH = 2, BOTH = 3 };
+constexpr const char *SEE_HELP[] = {"see embed --help", "see embed search --help", "see embed serve --help"};
 
-// Where an option's value goes, and what says that it was given. Without either, it is taken and does nothing.
-struct Known {
-    const char *name;
-    int command;
-    bool Options::*given = nullptr;
-    std::string Options::*text = nullptr;
-    size_t Options::*number = nullptr;
-    const char *choices = nullptr;
+const char *see_help(Command command) { return SEE_HELP[command >> 1]; }
 
-    bool is(const char *other) const { return strcmp(name, other) == 0; }
-    int values() const { return is("--similarity") ? 2 : text || number || is("--min"); }
-    bool is_instead() const { return is("--similarity") || is("--info") || is("--check") || is("--self-test") || is("--warmup") || is("--bench") || is("--version"); }
-};
-
-constexpr Known KNOWN[] = {
-    {"--input", EMBED, &Options::has_input, &Options::input},
-    {"--jsonl", BOTH, &Options::jsonl},
-    {"--text-field", BOTH, nullptr, &Options::text_field},
-    {"--id-field", EMBED, &Options::has_id_field, &Options::id_field},
-    {"--strict", BOTH, &Options::strict},
-    {"--skip-bad", BOTH, &Options::skip_bad},
-    {"--allow-cpu", BOTH},  // this program knows nothing else
-    {"--require-signature", BOTH, &Options::has_public_key, &Options::public_key},
-    {"--out", EMBED, nullptr, &Options::output_format, nullptr, "json, jsonl, npy, npz, raw, table"},
-    {"--output", EMBED, &Options::has_output, &Options::output},
-    {"--dtype", EMBED, nullptr, &Options::dtype, nullptr, "f32, f16, int8, binary"},
-    {"--dim", BOTH, nullptr, nullptr, &Options::dim},
-    {"--rerank", EMBED, &Options::has_rerank, &Options::rerank},
-    {"--classify", EMBED, &Options::classify},
-    {"--pairs", EMBED, &Options::pairs},
-    {"--sparse", EMBED, &Options::sparse},
-    {"--multi-vector", EMBED, &Options::multi_vector},
-    {"--dense", EMBED, &Options::dense},
-    // Not in the help: the vectors that the last layer of such a model takes, for whoever measures them.
-    {"--features", EMBED, &Options::features},
-    {"--prefix", EMBED, nullptr, &Options::prefix, nullptr, "query, passage"},
-    {"--max-length", BOTH, nullptr, nullptr, &Options::max_length},
-    {"--batch-size", BOTH, nullptr, nullptr, &Options::batch_size},
-    {"--threads", BOTH, nullptr, nullptr, &Options::threads},
-    {"--similarity", EMBED},
-    {"--info", EMBED, &Options::info},
-    {"--check", EMBED, &Options::check},
-    {"--self-test", EMBED, &Options::self_test},
-    {"--warmup", EMBED, &Options::warmup},
-    {"--bench", EMBED, &Options::bench},
-    {"--version", EMBED, &Options::version},
-    {"--json", BOTH, &Options::json},
-    {"--debug", BOTH},
-    // Not in the help: what the tokenizer makes of texts, for whoever looks into it.
-    {"--tokens", EMBED, &Options::tokens},
-    {"--help", BOTH, &Options::help},
-    {"-h", BOTH, &Options::help},
-    {"-k", SEARCH, nullptr, nullptr, &Options::nearest},
-    {"--nearest", SEARCH, nullptr, nullptr, &Options::nearest},
-    {"--min", SEARCH},
-    {"--queries", SEARCH, &Options::has_queries, &Options::queries},
-    {"--index", SEARCH, &Options::has_index, &Options::index},
-};
-
-constexpr const char *LISTS = "see embed --help";
-
-// Otherwise a text: a number or a dash alone, and what has a space in it.
+// A number or a dash alone, and what has a space in it, are texts.
 bool is_option(const std::string &word) {
     bool negative = word.size() > 1 && strspn(word.c_str() + 1, "0123456789.") == word.size() - 1;
     return word.size() > 1 && word[0] == '-' && !negative && (word.find(' ') == std::string::npos || word.find('=') != std::string::npos);
 }
 
-// As it stands in messages.
-std::string said(const Known &option) { return option.number == &Options::nearest ? "-k/--nearest" : option.name; }
+bool is_among(const std::string &word, std::string_view choices) {
+    for (size_t at = choices.find(word); at != choices.npos; at = choices.find(word, at + 1)) {
+        bool begins = at == 0 || choices[at - 1] == ' ', ends = at + word.size() == choices.size() || choices[at + word.size()] == ',';
+        if (begins && ends && !word.empty()) return true;
+    }
+    return false;
+}
 
-Error set_cosine(const std::string &name, const std::string &word, double &place) {
+bool read_whole(const std::string &word, const Option &option, size_t &place) {
+    if (word.empty() || word.size() > 10 || strspn(word.c_str(), "0123456789") != word.size()) return false;
+    unsigned long long number = strtoull(word.c_str(), nullptr, 10);
+    place = size_t(number);
+    return number >= unsigned(option.least) && number <= unsigned(option.most);
+}
+
+bool read_real(const std::string &word, double least, double most, double &place) {
     char *end = nullptr;
-    bool plain = !word.empty() && strspn(word.c_str(), "0123456789.+-eE") == word.size();
-    place = plain ? strtod(word.c_str(), &end) : 2;
-    if (!plain || *end || !(place >= -1 && place <= 1))
-        return usage("argument " + name + ": " + quoted(word) + " is not a number from -1 to 1");
-    return {};
+    if (word.empty() || strspn(word.c_str(), "0123456789.+-eE") != word.size()) return false;
+    place = strtod(word.c_str(), &end);
+    return !*end && place >= least && place <= most;
 }
 
-Error set(const Known &option, const std::vector<std::string> &values, Options &options) {
-    if (option.choices)
-        if (Error error = check_choice(said(option), values[0], option.choices)) return error;
-    if (option.given) options.*option.given = true;
-    if (option.text) options.*option.text = values[0];
-    if (option.number) return read_number(said(option), values[0], 65535, options.*option.number);
-    if (option.is("--min")) return set_cosine(option.name, values[0], options.least);
-    if (option.is("--similarity")) options.similarity = values;
-    if (option.is("--warmup")) options.self_test = true;  // a processor needs no more
-    return {};
-}
+class CommandLine {
+public:
+    CommandLine(int count, char **words, Options &options) : count_(count), words_(words), options_(options) {}
 
-std::string flag(std::string name) {
-    std::replace(name.begin(), name.end(), '_', '-');
-    return "--" + name;
-}
+    Error parse(int first) {
+        for (at_ = first; at_ < count_ && !options_.help; at_++) {
+            std::string word = words_[at_];
+            if (word == "--") {
+                options_.texts.insert(options_.texts.end(), words_ + at_ + 1, words_ + count_);
+                break;
+            }
+            if (!is_option(word)) {
+                options_.texts.push_back(std::move(word));
+                continue;
+            }
+            if (Error error = take(word)) return error;
+        }
+        return strangers_.empty() || options_.help ? Error{} : usage("unrecognized arguments:" + strangers_);
+    }
+
+private:
+    Error usage(std::string message) const { return fail(USAGE, std::move(message), see_help(options_.command)); }
+
+    const Option *find(std::string_view name) const {
+        for (const Option &one : OPTIONS)
+            if (name == one.name && one.commands & options_.command) return &one;
+        return nullptr;
+    }
+
+    // An option, with what belongs to it of the words behind.
+    Error take(std::string word) {
+        // -k3 is -k 3.
+        if (word[1] != '-' && word.size() > 2 && word[2] != '=')
+            if (const Option *brief = find(word.substr(0, 2)); brief && brief->field.kind != OptionField::FLAG) word.insert(2, "=");
+        const size_t equals = word.find('=');
+        const std::string name = word.substr(0, equals);
+        const Option *option = find(name);
+        if (!option) return strangers_ += " " + word, Error{};
+        const bool flag = option->field.kind == OptionField::FLAG, pair = option->count == 2;
+        std::vector<std::string> values;
+        if (equals != std::string::npos) values.push_back(word.substr(equals + 1));
+        for (size_t wanted = flag ? 0 : pair ? 2 : 1; equals == std::string::npos && values.size() < wanted && at_ + 1 < count_;) {
+            if (!strcmp(words_[at_ + 1], "--") || is_option(words_[at_ + 1])) break;
+            values.push_back(words_[++at_]);
+        }
+        if (flag && !values.empty()) return usage("argument " + name + ": ignored explicit argument " + quoted(values[0]));
+        if (!flag && values.size() != (pair ? 2 : 1)) return usage("argument " + name + (pair ? ": expected 2 arguments" : ": expected one argument"));
+        if (option->alone && !alone_.empty() && alone_ != name) return usage("argument " + name + ": not allowed with argument " + alone_);
+        if (option->alone) alone_ = name;
+        if (option->seen) options_.*option->seen = true;
+        return set(*option, name, values);
+    }
+
+    Error set(const Option &option, const std::string &name, std::vector<std::string> &values) {
+        const OptionField &field = option.field;
+        auto wrong = [&](const std::string &what) { return usage("argument " + name + ": " + quoted(values[0]) + what); };
+        auto range = [&] { return wrong(" is not a number from " + std::to_string(option.least) + " to " + std::to_string(option.most)); };
+        switch (field.kind) {
+            case OptionField::FLAG: options_.*field.flag = true; break;
+            case OptionField::LIST:
+                if (option.count) options_.*field.list = std::move(values);
+                else (options_.*field.list).push_back(values[0]);
+                break;
+            case OptionField::WHOLE: return read_whole(values[0], option, options_.*field.whole) ? Error{} : range();
+            case OptionField::REAL: return read_real(values[0], option.least, option.most, options_.*field.real) ? Error{} : range();
+            case OptionField::TEXT:
+                if (option.choices && !is_among(values[0], option.choices)) return wrong(std::string(" is none of ") + option.choices);
+                options_.*field.text = values[0];
+        }
+        return {};
+    }
+
+    int count_, at_ = 0;
+    char **words_;
+    Options &options_;
+    std::string alone_, strangers_;
+};
 
 // What does not go together of what is said of the input.
 Error check_reading(const Options &options) {
     if ((!options.text_field.empty() || !options.id_field.empty()) && !options.jsonl)
-        return fail(USAGE, flag(options.text_field.empty() ? "id_field" : "text_field") + " requires --jsonl");
+        return fail(USAGE, std::string(options.text_field.empty() ? "--id-field" : "--text-field") + " requires --jsonl");
     if (options.skip_bad && !options.jsonl && !options.strict)
         return fail(USAGE, "--skip-bad requires --jsonl or --strict", "in other input, no line can be bad");
     return {};
 }
 
+struct Said {
+    bool there;
+    const char *name;
+};
+
+// The first of these that is there; empty: none.
+template <size_t count> std::string first_of(const Said (&all)[count]) {
+    for (const Said &one : all)
+        if (one.there) return one.name;
+    return "";
+}
+
 // Combinations that make no sense.
 Error check(const Options &options) {
-    std::string instead = options.instead(), reading, shaping;
-    const std::pair<bool, const char *> readings[] = {{options.has_input, "input"}, {options.jsonl, "jsonl"},
-                                                      {!options.text_field.empty(), "text_field"},
-                                                      {!options.id_field.empty(), "id_field"}, {options.skip_bad, "skip_bad"}};
-    for (auto [given, name] : readings)
-        if (given && reading.empty()) reading = name;
-    const std::pair<bool, const char *> shapings[] = {{!options.prefix.empty(), "prefix"}, {options.max_length > 0, "max_length"},
-                                                      {options.dim > 0, "dim"}};
-    for (auto [given, name] : shapings)
-        if (given && shaping.empty()) shaping = name;
-    if (!instead.empty() && (!options.texts.empty() || !reading.empty()))
-        return fail(USAGE, flag(instead) + " takes no texts to embed");
+    const std::string instead = options.instead();
+    const std::string reading = first_of({{options.has_input, "--input"},
+                                          {options.jsonl, "--jsonl"},
+                                          {!options.text_field.empty(), "--text-field"},
+                                          {!options.id_field.empty(), "--id-field"},
+                                          {options.skip_bad, "--skip-bad"}});
+    const std::string shaping =
+        first_of({{!options.prefix.empty(), "--prefix"}, {options.max_length > 0, "--max-length"}, {options.dim > 0, "--dim"}});
+    if (!instead.empty() && (!options.texts.empty() || !reading.empty())) return fail(USAGE, instead + " takes no texts to embed");
     if (!instead.empty() && (!options.output_format.empty() || options.dtype != "f32"))
-        return fail(USAGE, flag(instead) + " writes no vectors: --out and --dtype do not apply");
-    if (!instead.empty() && instead != "similarity" && !shaping.empty())
-        return fail(USAGE, flag(shaping) + " cannot be used with " + flag(instead));
-    if (options.json && instead != "info" && instead != "check" && instead != "self_test" && instead != "bench")
+        return fail(USAGE, instead + " writes no vectors: --out and --dtype do not apply");
+    if (!instead.empty() && instead != "--similarity" && !shaping.empty()) return fail(USAGE, shaping + " cannot be used with " + instead);
+    if (options.json && (instead.empty() || instead == "--similarity" || instead == "--version"))
         return fail(USAGE, "--json requires --info, --check, --self-test or --bench", "for vectors as JSON: --out json");
-    if (!options.texts.empty() && !reading.empty())
-        return fail(USAGE, "texts on the command line cannot be used with " + flag(reading));
+    if (!options.texts.empty() && !reading.empty()) return fail(USAGE, "texts on the command line cannot be used with " + reading);
     if (Error error = check_reading(options)) return error;
-    if (options.output_format == "table" && options.dtype != "f32")
-        return fail(USAGE, "a table shows f32 only: --dtype does not apply");
+    if (options.output_format == "table" && options.dtype != "f32") return fail(USAGE, "a table shows f32 only: --dtype does not apply");
     if (options.id_field == "embedding") return fail(USAGE, "--id-field cannot be \"embedding\": the vector has that name");
     return {};
 }
@@ -159,120 +179,25 @@ Error check_search(Options &options) {
     return check_reading(options);
 }
 
-class EmbedGrammar final : public Grammar {
-public:
-    explicit EmbedGrammar(Options &options) : options_(options) {}
-
-    int values(const std::string &name) const override {
-        const Known *option = find(name);
-        return option ? option->values() : -1;
-    }
-    std::string said(const std::string &name) const override { return embed::said(*find(name)); }
-    bool done() const override { return options_.help; }
-
-    Error take(const std::string &name, const std::vector<std::string> &values) override {
-        const Known &option = *find(name);
-        if (option.is_instead()) {
-            if (!exclusive_.empty() && exclusive_ != name) return usage("argument " + name + ": not allowed with argument " + exclusive_);
-            exclusive_ = name;
-        }
-        return set(option, values, options_);
-    }
-
-private:
-    const Known *find(const std::string &name) const {
-        for (const Known &one : KNOWN)
-            if (one.is(name.c_str()) && (one.command & (options_.search ? SEARCH : EMBED))) return &one;
-        return nullptr;
-    }
-
-    Options &options_;
-    std::string exclusive_;
-};
-
 }  // namespace
 
 std::string quoted(const std::string &word) { return "'" + word + "'"; }
 
-Error usage(const std::string &message) { return fail(USAGE, message, LISTS); }
-
-Error read_number(const std::string &name, const std::string &word, size_t most, size_t &place) {
-    bool digits = !word.empty() && word.size() <= 10 && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
-    unsigned long long number = digits ? strtoull(word.c_str(), nullptr, 10) : 0;
-    if (number < 1 || number > most)
-        return usage("argument " + name + ": " + quoted(word) + " is not a number from 1 to " + std::to_string(most));
-    place = size_t(number);
-    return {};
-}
-
-Error check_choice(const std::string &name, const std::string &word, const char *choices) {
-    std::string listed, choice;
-    for (const char *at = choices;; at++) {
-        if (*at != ',' && *at) {
-            if (*at != ' ') choice += *at;
-            continue;
-        }
-        if (word == choice) return {};
-        listed += (listed.empty() ? "" : ", ") + quoted(choice);
-        choice.clear();
-        if (!*at) break;
-    }
-    return usage("argument " + name + ": invalid choice: " + quoted(word) + " (choose from " + listed + ")");
-}
-
-Error read_words(int count, char **words, int at, Grammar &grammar, std::vector<std::string> &texts) {
-    std::vector<std::string> strangers;
-    for (; at < count; at++) {
-        std::string word = words[at];
-        if (word == "--") {
-            for (at++; at < count; at++) texts.push_back(words[at]);
-            break;
-        }
-        if (!is_option(word)) {
-            texts.push_back(word);
-            continue;
-        }
-        if (word[1] != '-' && word.size() > 2 && word[2] != '=' && grammar.values(word.substr(0, 2)) == 1) word.insert(2, "=");
-        size_t equals = word.find('=');
-        std::string name = word.substr(0, equals);
-        int wanted = grammar.values(name);
-        if (wanted < 0) {
-            strangers.push_back(word);
-            continue;
-        }
-        std::vector<std::string> values;
-        if (equals != std::string::npos) {
-            if (wanted == 0) return usage("argument " + name + ": ignored explicit argument " + quoted(word.substr(equals + 1)));
-            values.push_back(word.substr(equals + 1));
-        } else {
-            while (int(values.size()) < wanted && at + 1 < count && strcmp(words[at + 1], "--") && !is_option(words[at + 1]))
-                values.push_back(words[++at]);
-        }
-        if (int(values.size()) != wanted)
-            return usage("argument " + grammar.said(name) + (wanted == 1 ? ": expected one argument" : ": expected 2 arguments"));
-        if (Error error = grammar.take(name, values)) return error;
-        if (grammar.done()) return {};
-    }
-    if (!strangers.empty()) {
-        std::string listed;
-        for (auto &word : strangers) listed += " " + word;
-        return usage("unrecognized arguments:" + listed);
-    }
-    return {};
-}
-
 std::string Options::instead() const {
-    if (!similarity.empty()) return "similarity";
-    return info ? "info" : check ? "check" : self_test ? "self_test" : bench ? "bench" : version ? "version" : "";
+    if (!similarity.empty()) return "--similarity";
+    return info ? "--info" : check ? "--check" : self_test ? "--self-test" : warmup ? "--warmup" : bench ? "--bench" : version ? "--version" : "";
 }
+
+const char *help_of(Command command) { return command == SERVE ? HELP_SERVE : command == SEARCH ? HELP_SEARCH : HELP_EMBED; }
 
 Error parse_options(int count, char **words, Options &options) {
-    options.search = count > 1 && strcmp(words[1], "search") == 0;
-    EmbedGrammar grammar(options);
-    Error error = read_words(count, words, options.search ? 2 : 1, grammar, options.texts);
-    if (!error && !options.help) error = options.search ? check_search(options) : check(options);
-    if (options.search && error.hint == LISTS) error.hint = "see embed search --help";
-    return error;
+    const std::string first = count > 1 ? words[1] : "";
+    options.command = first == "search" ? SEARCH : first == "serve" ? SERVE : EMBED;
+    if (Error error = CommandLine(count, words, options).parse(options.command == EMBED ? 1 : 2)) return error;
+    if (options.help) return {};
+    if (options.command == SERVE && !options.texts.empty())
+        return fail(USAGE, "unrecognized arguments: " + options.texts[0], see_help(SERVE));
+    return options.command == SERVE ? Error{} : options.command == SEARCH ? check_search(options) : check(options);
 }
 
 }  // namespace embed

@@ -112,7 +112,7 @@ const char *noun(bool ranks) { return ranks ? "a reranker" : "a classifier"; }
 Error check(const Options &options, const Bundle &bundle, bool ranks) {
     std::string name = bundle.text("model", "name");
     const char *way = ranks ? "embed --rerank \"a query\" ranks texts" : "embed --classify says what texts are";
-    bool embeds = options.search || options.instead() == "similarity" || options.instead().empty();
+    bool embeds = options.command == SEARCH || options.instead() == "--similarity" || options.instead().empty();
     const char *option = options.scores();
     if (options.has_rerank ? !ranks : options.classify ? ranks : embeds && !option && !options.features && !options.tokens)
         return fail(USAGE, name + " is " + noun(ranks) + (option ? "" : ": its vectors are not for comparing texts"), way);
@@ -120,9 +120,8 @@ Error check(const Options &options, const Bundle &bundle, bool ranks) {
     if (options.pairs && (options.has_rerank || !options.jsonl))
         return fail(USAGE, options.has_rerank ? "--pairs cannot be used with --rerank" : "--pairs requires --jsonl",
                     "each object has its own \"query\" beside its text");
-    std::string instead = options.instead();
-    std::replace(instead.begin(), instead.end(), '_', '-');
-    if (!instead.empty()) return fail(USAGE, std::string(option) + " cannot be used with --" + instead);
+    const std::string instead = options.instead();
+    if (!instead.empty()) return fail(USAGE, std::string(option) + " cannot be used with " + instead);
     if (options.output_format == "npy" || options.output_format == "raw" || options.dtype != "f32" || options.dim || !options.prefix.empty())
         return fail(USAGE, std::string(option) + " writes no vectors: --out npy and raw, --dtype, --dim and --prefix do not apply");
     return {};
@@ -150,7 +149,7 @@ Error work(const Options &options, const Bundle &bundle, bool ranks) {
         if (Error error = decode(options.rerank, "the query", options.strict, query)) return error;
     // Never taken apart: the end of the process is quicker.
     Embedder &embedder = *new Embedder;
-    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    if (Error error = embedder.open(bundle, options.embedding())) return error;
     Output output;
     if (Error error = output.open(options.output_path())) return error;
     std::string format = options.output_format;
@@ -171,7 +170,7 @@ Error work(const Options &options, const Bundle &bundle, bool ranks) {
                 if (Error failed = embedder.encode_pairs(query, {texts[at]}, one)) return failed;
                 encoded[at] = std::move(one[0]);
             } else if (!options.has_rerank) {
-                embedder.encode(records[at].text, encoded[at]);
+                if (Error failed = embedder.encode(records[at].text, encoded[at])) return failed;
             }
         }
         if (options.has_rerank)
@@ -217,6 +216,7 @@ Error score_texts(const Options &options, const Bundle &bundle, bool &done) {
 extern const Feature SCORES_FEATURE = [] {
     Feature feature;
     feature.name = "ranking";
+    feature.commands = EMBED | SEARCH;
     feature.run = score_texts;
     return feature;
 }();

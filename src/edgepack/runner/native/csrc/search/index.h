@@ -1,4 +1,4 @@
-// Vectors of texts that are kept in a file, so that a text is embedded once; runner/frozen/search/index.py says what is in it.
+// Vectors of texts that are kept in a file, so that a text is embedded once.
 #pragma once
 #include <functional>
 #include <map>

@@ -148,7 +148,7 @@ Error search(const Options &options, const Bundle &bundle, std::string &text) {
         return error;
     // Never taken apart: the end of the process is quicker.
     Embedder &embedder = *new Embedder;
-    if (Error error = embedder.open(bundle, options.wishes())) return error;
+    if (Error error = embedder.open(bundle, options.embedding())) return error;
     std::vector<float> wanted, rows;
     if (Error error = unit_vectors(embedder, prefix("query"), {queries.begin(), queries.end()}, wanted)) return error;
     std::vector<Nearest> nearest(queries.size());
@@ -178,7 +178,7 @@ Error search(const Options &options, const Bundle &bundle, std::string &text) {
 
 Error run(const Options &options, const Bundle &bundle, bool &done) {
     std::string text;
-    if (!(done = options.search)) return {};
+    done = true;
     Error error = search(options, bundle, text);
     return error ? error : print(text);
 }
@@ -188,6 +188,7 @@ Error run(const Options &options, const Bundle &bundle, bool &done) {
 extern const Feature SEARCH_FEATURE = [] {
     Feature feature;
     feature.name = "search";
+    feature.commands = SEARCH;
     feature.run = run;
     return feature;
 }();

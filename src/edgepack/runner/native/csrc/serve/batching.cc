@@ -67,6 +67,7 @@ size_t Batcher::waiting() {
 }
 
 void Batcher::finish(const TaskPointer &task) {
+    if (!task->refusal && !task->gone) task->refusal = model_.finish(*task);
     if (!task->refusal && !task->gone) {
         model_.write(*task);
         metrics_.answer(task->rows.size(), task->tokens, seconds_since(task->start));

@@ -97,10 +97,11 @@ void append_weights(const std::vector<std::pair<uint32_t, float>> &weights, std:
 Error ServedModel::open(const Bundle &bundle, const ServeOptions &options) {
     bundle_ = &bundle;
     options_ = &options;
-    Wishes wishes;
-    wishes.batch_size = options.batch_size;
-    wishes.max_length = options.max_length;
-    wishes.threads = int(options.threads);
+    EmbedOptions embedding;
+    embedding.batch_size = options.batch_size;
+    embedding.max_length = options.max_length;
+    embedding.threads = int(options.threads);
+    embedding.allow_cpu = options.allow_cpu;
     name_ = bundle.text("model", "name");
     task_ = bundle.text("model", "task");
     const Json *normalize = bundle.manifest.at("model", "normalize"), *outputs = bundle.manifest.at("model", "outputs");
@@ -118,9 +119,9 @@ Error ServedModel::open(const Bundle &bundle, const ServeOptions &options) {
         if (!open_scorer) return fail(BUNDLE, name_ + " makes scores, which this program does not know", COPY_AGAIN);
         if (Error error = open_scorer(bundle, scorer_)) return error;
     }
-    if (Error error = embedder_.open(bundle, wishes)) return error;
+    if (Error error = embedder_.open(bundle, embedding)) return error;
     Encoding nothing;
-    embedder_.encode("", nothing);
+    if (Error error = embedder_.encode("", nothing)) return error;
     special_ = nothing.ids;
     return {};
 }
@@ -144,7 +145,7 @@ Refusal ServedModel::read(Task &task) const {
     std::string().swap(task.body);
     if (Refusal no = require_task(question)) return no;
     if (question.dimensions && question.dimensions != bundle_->dimension)
-        if (Error error = task.shortening.open(*bundle_, question.dimensions))
+        if (Error error = task.cut.open(*bundle_, question.dimensions))
             return refuse(400, error.message + (error.hint.empty() ? "" : "; " + error.hint), "dimensions");
     if (Refusal no = make_rows(task)) return no;
     size_t most = embedder_.max_length();
@@ -181,9 +182,18 @@ Refusal ServedModel::make_rows(Task &task) const {
     task.rows.resize(question.size());
     for (size_t at = 0; at < question.tokens.size(); at++)
         if (Refusal no = with_special_tokens(question.tokens[at], task.rows[at])) return no.param = question.field, no;
+    if (!question.tokens.empty() && embedder_.has_module())
+        return refuse(400, "this bundle has a module of its own, which takes texts and no token ids", question.field);
     if (!question.tokens.empty()) return {};
     if (Refusal no = find_prefix(question, prefix)) return no;
-    for (size_t at = 0; at < question.texts.size(); at++) embedder_.encode(prefix + question.texts[at], task.rows[at]);
+    if (embedder_.has_module()) {
+        for (const std::string &text : question.texts) task.prepared.push_back(prefix + text);
+        prefix.clear();
+        if (Error error = embedder_.prepare(task.prepared)) return refuse(500, error.message);
+    }
+    const std::vector<std::string> &texts = embedder_.has_module() ? task.prepared : question.texts;
+    for (size_t at = 0; at < texts.size(); at++)
+        if (Error error = embedder_.encode(prefix + texts[at], task.rows[at])) return refuse(500, error.message);
     return {};
 }
 
@@ -217,12 +227,19 @@ void ServedModel::keep(Task &task, size_t row, const float *vector) const {
     }
 }
 
+// What the user's own module makes of the vectors.
+Refusal ServedModel::finish(Task &task) const {
+    if (task.prepared.empty()) return {};
+    Error error = embedder_.finish(task.prepared, task.vectors.data());
+    return error ? refuse(500, error.message) : Refusal{};
+}
+
 // As short, and as long, as the question asks for.
 void ServedModel::shape(const Task &task, const float *vector, std::vector<float> &shaped) const {
     shaped.assign(vector, vector + dimension());
-    if (task.shortening.dimension) {
-        shaped.resize(task.shortening.dimension);
-        task.shortening.place(vector, dimension(), shaped.data());
+    if (task.cut.dimension) {
+        shaped.resize(task.cut.dimension);
+        task.cut.place(vector, dimension(), shaped.data());
     } else if (task.question.normalize && !normalized_) {
         make_unit(shaped);
     }

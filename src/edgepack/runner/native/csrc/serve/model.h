@@ -15,9 +15,12 @@ public:
     Error embed(const std::vector<Encoding> &rows, std::vector<float> &vectors) const { return embedder_.embed_tokens(rows, vectors, 1); }
     // The vector of a row.
     void keep(Task &task, size_t row, const float *vector) const;
+    // What the user's own module makes of all of them, where there is one.
+    Refusal finish(Task &task) const;
     void write(Task &task) const;
     size_t lanes() const { return size_t(embedder_.threads()); }
     size_t dimension() const { return embedder_.dimension(); }
+    const Placement *placement() const { return embedder_.placement(); }
     const std::string &name() const { return name_; }
 
 private:

@@ -8,59 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "program/options.h"
 #include "program/reading.h"
 
 namespace embed {
 
 namespace {
 
-constexpr size_t MAX_TOKEN = 4096, MAX_BODIES = 64000000, LARGEST = 1 << 30, PORTS = 65535;
-
-struct ServeOption {
-    const char *name;
-    std::string ServeOptions::*text = nullptr;
-    size_t ServeOptions::*number = nullptr;
-    size_t most = PORTS;
-    bool ServeOptions::*given = nullptr;
-    int values = 1;
-};
-
-constexpr ServeOption KNOWN_TO_SERVE[] = {
-    {"--host", &ServeOptions::host},
-    {"--port", nullptr, &ServeOptions::port},
-    {"--unix", &ServeOptions::socket_path},
-    {"--token-file", &ServeOptions::token_file, nullptr, 0, &ServeOptions::has_token_file},
-    {"--require-signature", &ServeOptions::public_key, nullptr, 0, &ServeOptions::has_public_key},
-    {"--allow-host"},
-    {"--cors"},
-    {"--check", nullptr, nullptr, 0, &ServeOptions::check, 0},
-    {"--prefix", &ServeOptions::prefix},
-    {"--max-length", nullptr, &ServeOptions::max_length},
-    {"--batch-size", nullptr, &ServeOptions::batch_size},
-    {"--threads", nullptr, &ServeOptions::threads},
-    {"--allow-cpu", nullptr, nullptr, 0, nullptr, 0},  // this program knows nothing else
-    {"--window", nullptr, &ServeOptions::window},
-    {"--wait"},
-    {"--queue", nullptr, &ServeOptions::queue},
-    {"--max-body", nullptr, &ServeOptions::max_body, LARGEST},
-    {"--max-bodies", nullptr, &ServeOptions::max_bodies, LARGEST},
-    {"--max-tokens", nullptr, &ServeOptions::max_tokens, LARGEST},
-    {"--max-connections", nullptr, &ServeOptions::max_connections},
-    {"--timeout", nullptr, &ServeOptions::timeout},
-    {"--grace", nullptr, &ServeOptions::grace},
-    {"--debug", nullptr, nullptr, 0, nullptr, 0},
-    {"--help", nullptr, nullptr, 0, &ServeOptions::help, 0},
-    {"-h", nullptr, nullptr, 0, &ServeOptions::help, 0},
-};
-
-Error read_wait(const std::string &word, double &place) {
-    char *end = nullptr;
-    bool plain = !word.empty() && strspn(word.c_str(), "0123456789.+-eE") == word.size();
-    place = plain ? strtod(word.c_str(), &end) : -1;
-    if (plain && !*end && place >= 0 && place <= 1000) return {};
-    return usage("argument --wait: " + quoted(word) + " is not a number of milliseconds from 0 to 1000");
-}
+constexpr size_t MAX_TOKEN = 4096, MAX_BODIES = 64000000;
 
 // As browsers write one: no path, no capital letters.
 bool is_origin(const std::string &word) {
@@ -71,43 +25,6 @@ bool is_origin(const std::string &word) {
     return std::all_of(word.begin(), word.begin() + ptrdiff_t(colon), [](unsigned char c) { return isalnum(c); }) &&
            std::none_of(word.begin(), word.end(), [](unsigned char c) { return isupper(c); });
 }
-
-class ServeGrammar final : public Grammar {
-public:
-    explicit ServeGrammar(ServeOptions &options) : options_(options) {}
-
-    int values(const std::string &name) const override {
-        const ServeOption *option = find(name);
-        return option ? option->values : -1;
-    }
-    bool done() const override { return options_.help; }
-
-    Error take(const std::string &name, const std::vector<std::string> &values) override {
-        const ServeOption &option = *find(name);
-        if (option.given) options_.*option.given = true;
-        if (option.text) options_.*option.text = values[0];
-        if (name == "--prefix") return check_choice(name, values[0], "query, passage");
-        if (name == "--allow-host") options_.hosts.push_back(values[0]);
-        if (name == "--wait") return read_wait(values[0], options_.wait);
-        if (name == "--cors") {
-            if (!is_origin(values[0])) return usage("argument --cors: " + quoted(values[0]) + " is not an origin, such as https://app.example");
-            options_.origins.push_back(values[0]);
-        }
-        if (!option.number) return {};
-        size_t &place = options_.*option.number;
-        if (option.number == &ServeOptions::port && values[0] == "0") return place = 0, Error{};
-        return read_number(name, values[0], option.most, place);
-    }
-
-private:
-    static const ServeOption *find(const std::string &name) {
-        for (const ServeOption &one : KNOWN_TO_SERVE)
-            if (name == one.name) return &one;
-        return nullptr;
-    }
-
-    ServeOptions &options_;
-};
 
 Error sound_token(std::string content, const std::string &source, std::string &token) {
     constexpr const char *SPACE = " \t\n\r\v\f";
@@ -150,7 +67,11 @@ Error find_token(const ServeOptions &options, std::string &token) {
     return plain ? sound_token(plain, "EMBED_TOKEN", token) : Error{};
 }
 
-Error settle(ServeOptions &options) {
+}  // namespace
+
+Error complete_options(ServeOptions &options) {
+    for (const std::string &origin : options.origins)
+        if (!is_origin(origin)) return fail(USAGE, "--cors: " + quoted(origin) + " is not an origin, such as https://app.example", "see embed serve --help");
     if (!options.max_bodies) options.max_bodies = std::max(MAX_BODIES, options.max_body);
     if (options.max_bodies < options.max_body)
         return fail(USAGE, "--max-bodies " + std::to_string(options.max_bodies) + " is less than one request's --max-body");
@@ -160,21 +81,6 @@ Error settle(ServeOptions &options) {
         return fail(USAGE, options.host + " is not a loopback address: anyone who can reach it could use this server",
                     "require a token (--token-file, EMBED_TOKEN_FILE), or use --host 127.0.0.1");
     return {};
-}
-
-}  // namespace
-
-Error parse_serve_options(int count, char **words, ServeOptions &options) {
-    ServeGrammar grammar(options);
-    std::vector<std::string> texts;
-    Error error = read_words(count, words, 2, grammar, texts);
-    if (!error && !options.help && !texts.empty()) {
-        std::string listed;
-        for (auto &text : texts) listed += " " + text;
-        error = usage("unrecognized arguments:" + listed);
-    }
-    if (!error.hint.empty()) error.hint = "see embed serve --help";
-    return error || options.help ? error : settle(options);
 }
 
 }  // namespace embed

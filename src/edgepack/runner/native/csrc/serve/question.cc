@@ -23,13 +23,9 @@ bool are_texts(const std::vector<Json> &items) {
     return std::all_of(items.begin(), items.end(), [](const Json &item) { return item.is(Json::STRING); });
 }
 
-// What Python takes for nothing.
+// Left out, null, 0, an empty text or an empty list: to Ollama's clients, all the same.
 bool is_nothing(const Json *value) {
-    if (!value || value->is(Json::NONE)) return true;
-    if (value->is(Json::STRING)) return value->text.empty();
-    if (value->is(Json::ARRAY)) return value->items.empty();
-    if (value->is(Json::OBJECT)) return value->members.empty();
-    return !value->truth();
+    return !value || value->is(Json::NONE) || (value->is(Json::NUMBER) ? !value->number() : value->text.empty() && value->items.empty() && !value->is(Json::OBJECT));
 }
 
 std::vector<int64_t> ids_of(const Json &list) {

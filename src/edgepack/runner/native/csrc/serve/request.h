@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "llhttp/llhttp.h"
+#include "third_party/llhttp/llhttp.h"
 #include "serve/refusal.h"
 
 namespace embed {

@@ -12,9 +12,9 @@
 
 #include "base/threads.h"
 #include "features/feature.h"
+#include "program/about.h"
 #include "program/reading.h"
 #include "serve/connection.h"
-#include "serve/help.h"
 #include "serve/listen.h"
 
 namespace embed {
@@ -154,6 +154,7 @@ Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, int 
     // Never taken apart: threads use them until the process ends.
     ServedModel &model = *new ServedModel;
     if (Error error = model.open(bundle, options)) return error;
+    if (!is_terminal(2)) say(placement_line(model.placement()));
     if (pipe2(bell, O_CLOEXEC | O_NONBLOCK)) return fail(RUNTIME, "the system gives no pipe");
     Metrics &metrics = *new Metrics;
     Batcher &batcher = *new Batcher(model, options, metrics, bell[1]);
@@ -168,7 +169,7 @@ Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, int 
         ring(0);
     };
     Server server(options, service, batcher, listener);
-    if (!options.check) return server.run(), Error{};
+    if (!options.check_server) return server.run(), Error{};
     {
         Aside asking(ask);
         server.run();
@@ -176,13 +177,11 @@ Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, int 
     return wrong;
 }
 
-// Serves until told to stop. `help` gets the text to print instead, where that is asked for.
-Error serve(int count, char **words, const OpenBundle &open, std::string &help) {
-    ServeOptions &options = *new ServeOptions;
-    if (Error error = parse_serve_options(count, words, options)) return error;
-    if (options.help) return help = SERVE_HELP, Error{};
-    Bundle &bundle = *new Bundle;
-    if (Error error = open(options.has_public_key ? &options.public_key : nullptr, bundle)) return error;
+// Serves until told to stop.
+Error serve(const Options &given, const Bundle &bundle, bool &done) {
+    done = true;
+    ServeOptions &options = *new ServeOptions{given, {}};
+    if (Error error = complete_options(options)) return error;
     allow_many_connections();
     int listener = -1;
     if (Error error = open_listener(options, listener)) return error;
@@ -196,7 +195,8 @@ Error serve(int count, char **words, const OpenBundle &open, std::string &help) 
 extern const Feature SERVE_FEATURE = [] {
     Feature feature;
     feature.name = "serve";
-    feature.run_command = serve;
+    feature.commands = SERVE;
+    feature.run = serve;
     return feature;
 }();
 

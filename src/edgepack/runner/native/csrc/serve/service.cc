@@ -188,6 +188,7 @@ std::string Service::info() const {
         {"max_body", double(options_.max_body)}, {"max_bodies", double(options_.max_bodies)}, {"max_tokens", double(options_.max_tokens)},
         {"max_connections", double(options_.max_connections)}, {"timeout", double(options_.timeout)}};
     for (auto [name, number] : numbers) server.members.emplace_back(name, json_number(number, "%.12g"));
+    add_placement(model_.placement(), said);
     said.members.emplace_back("server", std::move(server));
     std::string out;
     write_json(said, out, 0, false);

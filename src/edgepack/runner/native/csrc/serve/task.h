@@ -23,7 +23,9 @@ struct Task {
     // The client has broken off: nobody waits for this.
     std::atomic<bool> gone{false};
     Question question;
-    Shortening shortening;
+    MatryoshkaCut cut;
+    // The texts that the user's own module has made of the question's; empty where there is none.
+    std::vector<std::string> prepared;
     std::vector<Encoding> rows;
     // Their indices, the longest first; `next` is a place in it.
     std::vector<size_t> order;

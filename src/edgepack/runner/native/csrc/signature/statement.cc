@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/sha256.h"
-#include "signature/p256.h"
+#include "third_party/p256/p256.h"
 
 namespace embed {
 

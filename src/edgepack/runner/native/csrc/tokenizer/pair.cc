@@ -30,9 +30,13 @@ void cut(size_t room, size_t &first, size_t &second) {
 
 }  // namespace
 
-bool Tokenizer::knows_pairs() const { return Frame(table_.section("pair")).words; }
+bool Tokenizer::knows_pairs() const { return hosted_ || Frame(table_.section("pair")).words; }
 
-size_t Tokenizer::pair_tokens() const { return Frame(table_.section("pair")).specials(); }
+size_t Tokenizer::pair_tokens() const { return hosted_ ? pair_ : Frame(table_.section("pair")).specials(); }
+
+Error Tokenizer::encode_pair(std::string_view first, std::string_view second, size_t max_length, Encoding &encoding) const {
+    return STARTED_BY->encode(first, &second, max_length, encoding.ids, encoding.types);
+}
 
 void Tokenizer::encode_part(std::string_view text, Ids &ids) const {
     ids.values.clear();

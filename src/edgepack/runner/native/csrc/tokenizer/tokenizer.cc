@@ -8,6 +8,8 @@ namespace embed {
 
 namespace {
 
+constexpr std::string_view UNCOMPILED = ".json";
+
 // Where the last code point of what ends at `end` begins.
 size_t code_point_before(std::string_view text, size_t end) {
     size_t start = end - 1;
@@ -78,7 +80,21 @@ void split_at_added(std::string_view text, const Trie &trie, const uint32_t *tab
 
 }  // namespace
 
+Error Tokenizer::open_hosted(const std::string &path) {
+    if (!STARTED_BY) return fail(BUNDLE, path + " is not compiled, as this program asks for", COPY_AGAIN);
+    TokenizerFacts facts;
+    if (Error error = STARTED_BY->open_tokenizer(path, facts)) return error;
+    before_ = facts.before;
+    after_ = facts.after;
+    pad_id_ = facts.pad_id;
+    size_ = facts.size;
+    pair_ = facts.pair;
+    hosted_ = true;
+    return {};
+}
+
 Error Tokenizer::open(const std::string &path) {
+    if (path.size() > UNCOMPILED.size() && std::string_view(path).substr(path.size() - UNCOMPILED.size()) == UNCOMPILED) return open_hosted(path);
     if (Error error = table_.open(path)) return error;
     Bytes model = table_.section("model"), frame = table_.section("template");
     Bytes added = table_.section("addedids");
@@ -106,7 +122,8 @@ Error Tokenizer::open(const std::string &path) {
     return {};
 }
 
-void Tokenizer::encode(std::string_view text, size_t max_length, Encoding &encoding) const {
+Error Tokenizer::encode(std::string_view text, size_t max_length, Encoding &encoding) const {
+    if (hosted_) return STARTED_BY->encode(text, nullptr, max_length, encoding.ids, encoding.types);
     Ids ids;
     ids.limit = max_length > special_tokens() ? max_length - special_tokens() : 0;
     if (ids.limit) encode_raw(text, ids);
@@ -125,6 +142,7 @@ void Tokenizer::encode(std::string_view text, size_t max_length, Encoding &encod
         encoding.ids.push_back(pad_id_);
         encoding.types.push_back(0);
     }
+    return {};
 }
 
 void Tokenizer::encode_raw(std::string_view text, Ids &ids) const {

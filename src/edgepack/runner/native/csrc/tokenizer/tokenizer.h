@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/host.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/table.h"
 
@@ -37,13 +38,17 @@ struct Encoding {
 
 class Tokenizer {
 public:
+    // A table or, where another program has started this one, a tokenizer.json that is tokenized there.
     Error open(const std::string &path);
     // The fewest tokens that a text can be cut to: its special ones.
     size_t special_tokens() const { return before_ + after_; }
     // `text` is valid UTF-8. At least one token, at most `max_length`, special ones included. Thread-safe.
-    void encode(std::string_view text, size_t max_length, Encoding &encoding) const;
+    Error encode(std::string_view text, size_t max_length, Encoding &encoding) const;
     // What each of two texts gives without special tokens, all of it, and both together in the template for pairs: the longer
     // one is cut, as the library's `longest_first` cuts it. Only where knows_pairs().
+    // With its host: two texts together.
+    bool hosted() const { return hosted_; }
+    Error encode_pair(std::string_view first, std::string_view second, size_t max_length, Encoding &encoding) const;
     void encode_part(std::string_view text, Ids &ids) const;
     void join(const Ids &first, const Ids &second, size_t max_length, Encoding &encoding) const;
     bool knows_pairs() const;
@@ -55,6 +60,7 @@ public:
     uint32_t size() const { return size_; }
 
 private:
+    Error open_hosted(const std::string &path);
     void encode_raw(std::string_view text, Ids &ids) const;
     void encode_normalized(std::string_view text, bool first, Ids &ids) const;
 
@@ -65,7 +71,8 @@ private:
     // Not 0 for what words are made of; read only where a token stands alone.
     CodePointTable<uint8_t> words_;
     const uint32_t *added_ids_ = nullptr, *template_ = nullptr;
-    uint32_t before_ = 0, after_ = 0, type_ = 0, pad_id_ = 0, size_ = 0;
+    uint32_t before_ = 0, after_ = 0, type_ = 0, pad_id_ = 0, size_ = 0, pair_ = 0;
+    bool hosted_ = false;
 };
 
 // Null where what the model needs of the table is not sound.

@@ -1,1 +1,0 @@
-"""What every part of the program stands on: the manifest, errors, signals, threads, the standard streams."""

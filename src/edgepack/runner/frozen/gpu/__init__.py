@@ -1,1 +1,0 @@
-"""Bundles for GPUs: whether the device will do, and the execution provider."""

@@ -1,1 +1,0 @@
-"""Token ids to vectors: ONNX Runtime, the model loaded in it, batches."""

@@ -1,1 +1,0 @@
-"""The command line: its options, what it reads and writes, and what it says of the bundle and the device."""

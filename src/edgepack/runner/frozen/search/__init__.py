@@ -1,1 +1,0 @@
-"""``embed search``: the texts of a file that are nearest to a query."""

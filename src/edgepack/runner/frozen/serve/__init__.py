@@ -1,1 +1,0 @@
-"""``embed serve``: vectors over HTTP."""

@@ -1,0 +1,139 @@
+// ONNX Runtime with the execution provider that the bundle was made for, or, where that is allowed aloud, on the processor.
+#include <atomic>
+#include <shared_mutex>
+
+#include "encoder/ort_session.h"
+#include "features/feature.h"
+#include "gpu/provider.h"
+#include "gpu/warmup.h"
+#include "program/about.h"
+#include "program/reading.h"
+
+namespace embed {
+
+namespace {
+
+constexpr const char *CPU = "CPUExecutionProvider";
+constexpr const char *NO_DEVICE_HINT = "ONNX Runtime looks for GPUs in /sys/class/drm and /sys/bus/pci/devices, which a container must see";
+
+// The message of an error, without what OrtEncoder puts before what ONNX Runtime said.
+std::string said_of(const Error &error) {
+    for (const char *before : {"the model does not load: ", "the model does not run: "})
+        if (error.message.rfind(before, 0) == 0) return error.message.substr(std::string(before).size());
+    return error.message;
+}
+
+class GpuEncoder final : public OrtEncoder {
+public:
+    // On the processor where `provider` is null; `instead` says why.
+    GpuEncoder(const Provider *provider, std::string instead) : provider_(provider) {
+        placed_.instead = std::move(instead);
+        placed_.provider = CPU;
+    }
+    ~GpuEncoder() override {
+        GpuEncoder *self = this;
+        keeping.compare_exchange_strong(self, nullptr);
+    }
+    const Placement *placement() const override { return &placed_; }
+    // What a provider keeps it writes when its session ends, which the end of the process does not do.
+    static void end_session() {
+        GpuEncoder *last = keeping.exchange(nullptr);
+        if (!last) return;
+        std::unique_lock<std::shared_mutex> ending(last->ending_);
+        last->ort_->ReleaseSession(last->session_);
+        last->session_ = nullptr;
+    }
+
+    Error open_on_device(const Bundle &bundle, int threads) {
+        std::string device;
+        if (Error error = require_device(provider_->device, device)) return error;
+        if (Error error = load_libraries(provider_->libraries, provider_->directory)) return error;
+        if (Error error = open_ort_table(bundle.library, ProviderApi::VERSION, api_.table)) return explain(said_of(error));
+        // Unloading a GPU's libraries is left to the process's end, which takes them with it.
+        releases_env_ = false;
+        if (Error error = open(bundle.library, bundle.model, threads)) return error.code == RUNTIME ? explain(said_of(error)) : error;
+        if (Error error = does_not_load(api_.assignment(session_, placed_.nodes))) return explain(said_of(error));
+        if (!placed_.nodes[provider_->name])
+            return fail(DEVICE, "ONNX Runtime gave " + provider_->name + " not one node of the model", "please report it with --info");
+        placed_.provider = provider_->name;
+        placed_.device = device;
+        placed_.batch_size = provider_->batch_size;
+        placed_.largest_batch = provider_->largest_batch;
+        if (!placed_.cache.empty()) keeping = this;
+        return {};
+    }
+
+    Error open_on_cpu(const Bundle &bundle, int threads) {
+        library_ = bundle.library;
+        std::string model = bundle.model;
+        if (bundle.manifest.at("model", "cpu_file"))
+            if (Error error = bundle.file("model", "cpu_file", model)) return error;
+        return open(library_, model, threads);
+    }
+
+    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const override {
+        std::shared_lock<std::shared_mutex> running(ending_);
+        if (!session_) return fail(RUNTIME, "the program ends");
+        Error error = OrtEncoder::run(batch, dimension, vectors, tokens);
+        return error && provider_ ? explain(said_of(error)) : error;
+    }
+
+protected:
+    Error load(const std::string &model) override {
+        if (!provider_ && model.size() > 4 && model.compare(model.size() - 4, 4, ".ort") == 0) return OrtEncoder::load(model);
+        Settings settled;
+        bool missing = false;
+        if (provider_) {
+            if (Error error = provider_->settle(settled, placed_.cache)) return error;
+            if (Error error = does_not_load(api_.append(*provider_, settled, env_, options_, missing))) return error;
+            if (missing)
+                return fail(DEVICE, provider_->name + " finds no device here that it can use", std::string(NO_DEVICE_HINT) + "; " + ALLOW_CPU);
+        } else if (Error error = open_ort_table(library_, 5, api_.table)) {
+            return error;
+        }
+        // By its path: weights and engines lie beside it.
+        return does_not_load(api_.create_session(env_, model.c_str(), options_, &session_));
+    }
+
+private:
+    static inline std::atomic<GpuEncoder *> keeping{nullptr};
+    mutable std::shared_mutex ending_;
+    const Provider *provider_;
+    std::string library_;
+    ProviderApi api_;
+    Placement placed_;
+};
+
+Error open_gpu(const Bundle &bundle, int threads, bool allow_cpu, std::unique_ptr<Encoder> &encoder) {
+    const Json *said = bundle.manifest.at("runtime", "provider");
+    if (!said || said->is(Json::NONE)) return {};
+    // As long as the process: sessions point to it.
+    Provider &provider = *new Provider;
+    if (Error error = provider.open(bundle, *said)) return error;
+    auto gpu = std::make_unique<GpuEncoder>(&provider, "");
+    Error error = gpu->open_on_device(bundle, threads);
+    if (!error && is_terminal(2)) say(placement_line(gpu->placement()));
+    if (!error || error.code != DEVICE || !allow_cpu) {
+        if (!error) encoder = std::move(gpu);
+        return error;
+    }
+    say("warning: " + error.message + "; computing on the processor\n");
+    gpu.reset();
+    auto cpu = std::make_unique<GpuEncoder>(nullptr, error.message);
+    if (Error failed = cpu->open_on_cpu(bundle, threads)) return failed;
+    encoder = std::move(cpu);
+    return {};
+}
+
+}  // namespace
+
+extern const Feature GPU_FEATURE = [] {
+    Feature feature;
+    feature.name = "gpu";
+    feature.run = warm_up;
+    feature.open_encoder = open_gpu;
+    feature.end = GpuEncoder::end_session;
+    return feature;
+}();
+
+}  // namespace embed

@@ -1,0 +1,186 @@
+"""The options of the program, as ``options.toml`` defines them: what C++ parses, what ``--help`` prints, and what shells complete."""
+
+import json
+import textwrap
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+WIDTH, COLUMN = 100, 24
+"""Of help: its lines, and where the texts about options begin."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One option of one command; the keys are those of ``options.toml``."""
+
+    name: str
+    field: str
+    group: str
+    also: tuple[str, ...] = ()
+    value: str = ""
+    help: str = ""
+    choices: tuple[str, ...] = ()
+    most: int = 0
+    zero: bool = False
+    range: tuple[int, int] | None = None
+    default: Any = None
+    seen: bool = False
+    count: int = 1
+    list: bool = False
+    alone: bool = False
+    hidden: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, *self.also)
+
+    @property
+    def shown(self) -> str:
+        """The names with the value, as help has them."""
+        value = f"{{{','.join(self.choices)}}}" if self.choices else self.value
+        return ", ".join(f"{name} {value}".rstrip() for name in self.names)
+
+    def declare(self) -> str:
+        """The field in C++."""
+        if self.list or self.count > 1:
+            return f"std::vector<std::string> {self.field};"
+        if self.most:
+            return f"size_t {self.field} = {self.default or 0};"
+        if self.range:
+            return f"double {self.field} = {self.default};"
+        if self.value or self.choices:
+            return f"std::string {self.field}{f' = {json.dumps(self.default)}' if self.default else ''};"
+        return f"bool {self.field} = false;"
+
+
+def commands() -> tuple[str, ...]:
+    return tuple(_table())
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    text = (files("edgepack.runner.native") / "options.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+@cache
+def options_of(command: str) -> tuple[Option, ...]:
+    """All options of a command, the hidden ones too, in the order of its help."""
+    return tuple(_options(command))
+
+
+def _options(command: str) -> Iterator[Option]:
+    for group, entries in _table()[command]["groups"].items():
+        for entry in entries:
+            like = entry.get("like")
+            base = next((vars(each) for each in options_of("embed") if each.name == like), {}) if like else {}
+            keys = {name: value for name, value in entry.items() if name != "like"}
+            lists = {name: tuple(value) for name, value in keys.items() if isinstance(value, list)}
+            yield Option(**{**base, **keys, **lists, "group": group})
+
+
+def help_of(command: str, *, served: bool = True) -> str:
+    """What ``--help`` prints; ``served``: of a program with a server."""
+    said = _table()[command]
+    program = "embed" if command == "embed" else f"embed {command}"
+    line = said.get("served" if served else "not_served", "")
+    parts = [f"usage: {program} {said['usage']}\n", said["about"].replace("{serve}", line)]
+    if words := said.get("words"):
+        parts.append("positional arguments:\n" + _entry(words["name"], words["help"]))
+    for group in said["groups"]:
+        shown = [each for each in options_of(command) if each.group == group and not each.hidden]
+        parts.append(f"{group}:\n" + "".join(_entry(each.shown, _told(each)) for each in shown))
+    end = "".join(text for text in said["end"].splitlines(keepends=True) if served or "server" not in text)
+    return "\n".join([*parts, end])
+
+
+def _told(option: Option) -> str:
+    return option.help.replace("{default}", str(option.default))
+
+
+def _entry(name: str, text: str) -> str:
+    """A name, and the text about it in a column of its own."""
+    lines = textwrap.wrap(text, WIDTH - COLUMN)
+    head = f"  {name}"
+    if len(head) > COLUMN - 2:
+        return "".join(f"{line}\n" for line in (head, *(" " * COLUMN + each for each in lines)))
+    first, *rest = lines
+    return "".join(
+        f"{line}\n" for line in (head.ljust(COLUMN) + first, *(" " * COLUMN + each for each in rest))
+    )
+
+
+def bash_completion() -> str:
+    """What bash completes after ``embed``: options, their choices, and files."""
+    lines = []
+    for command in commands():
+        names = " ".join(name for each in options_of(command) if not each.hidden for name in each.names)
+        lines.append(f'    {"*" if command == "embed" else command}) words="{names}" ;;')
+    *others, last = lines[1:] + lines[:1]
+    chosen = {
+        name: each.choices for command in commands() for each in options_of(command) for name in each.names
+    }
+    values = [f'    {name}) words="{" ".join(choices)}" ;;' for name, choices in chosen.items() if choices]
+    return "\n".join(
+        [
+            "_embed() {",
+            '    local words here="${COMP_WORDS[COMP_CWORD]}"',
+            '    case "${COMP_WORDS[1]}" in',
+            *others,
+            last,
+            "    esac",
+            '    case "${COMP_WORDS[COMP_CWORD - 1]}" in',
+            *values,
+            "    esac",
+            '    COMPREPLY=($(compgen -W "$words" -- "$here"))',
+            "}",
+            "complete -o default -F _embed embed\n",
+        ]
+    )
+
+
+def option_headers(present: Collection[str]) -> dict[str, str]:
+    """C++ of the commands that are present, place → text: options' values with their defaults, the parser's table, and help."""
+    fields: dict[str, Option] = {}
+    rows: dict[tuple[str, str], list[str]] = {}
+    for command in (each for each in commands() if each in present):
+        for option in options_of(command):
+            fields.setdefault(option.field, option)
+            for name in option.names:
+                rows.setdefault((name, option.field), []).append(command.upper())
+    declared = [each.declare() for each in fields.values()]
+    declared += [f"bool has_{each.field} = false;" for each in fields.values() if each.seen]
+    table = [_row(name, fields[field], " | ".join(where)) for (name, field), where in rows.items()]
+    helps = {each: help_of(each, served="serve" in present) if each in present else "" for each in commands()}
+    texts = "".join(
+        f"constexpr const char *HELP_{each.upper()} =\n{literal(text)};\n" for each, text in helps.items()
+    )
+    return {
+        "program/option_values.h": _header(["struct OptionValues {", *declared, "};"]),
+        "program/option_table.h": _header(
+            ["constexpr Option OPTIONS[] = {", *(f"{each}," for each in table), "};", texts]
+        ),
+    }
+
+
+def _header(lines: Iterable[str]) -> str:
+    text = "\n".join(lines)
+    return f'// Generated of options.toml.\n#pragma once\n#include "program/option.h"\n\nnamespace embed {{\n\n{text}\n}}\n'
+
+
+def _row(name: str, option: Option, where: str) -> str:
+    seen = f"&OptionValues::has_{option.field}" if option.seen else "nullptr"
+    least, most = option.range or (0 if option.zero else 1, option.most)
+    choices = f'"{", ".join(option.choices)}"' if option.choices else "nullptr"
+    count, alone = 0 if option.list else option.count, str(option.alone).lower()
+    cells = (f'"{name}"', f"&OptionValues::{option.field}", seen, choices, least, most, where, count, alone)
+    return f"{{{', '.join(map(str, cells))}}}"
+
+
+def literal(text: str) -> str:
+    """A string of C++; a compiler need not take one of more than 64 kB, and takes adjacent ones as one."""
+    return "\n".join(json.dumps(line, ensure_ascii=True) for line in text.splitlines(keepends=True)) or '""'
