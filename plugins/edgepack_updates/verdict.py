@@ -16,6 +16,7 @@ SAME_SCORES = 1e-4
 TAU, BEST = 0.98, 0.99
 """Kendall's tau of the scores, and share of the best texts or labels, from which on a new bundle ranks as the old one."""
 CLAIMED = "not decided: its maker says that vectors are the same to 1e-4, by embedder id and golden vectors; its program was not run"
+SAME_BITS = "the same bits: one index serves both"
 _NOUNS = {None: "embeddings", "rank": "ranking", "classes": "classifying"}
 Outcome = Literal["same", "mixed", "rebuild", "undecided"]
 
@@ -75,6 +76,8 @@ def judge(
         return _of_scores(drift.scores, differs)
     if drift.by == "golden":
         return _unmeasured(old, new, drift, said_by)
+    if _same_bits(old, new) and drift.largest_difference == 0:
+        return Verdict(outcome="same", says=SAME_BITS)
     if drift.min_cosine >= AGREE:
         return Verdict(outcome="same", says="the same to 1e-4: an index can stay")
     assert drift.top10_kept is not None and drift.nearest_kept is not None
@@ -84,6 +87,12 @@ def judge(
         return Verdict(outcome="mixed", says=f"{figures}: mixed indexes lose this much", why=causes)
     of = f" ({', '.join(causes)})" if causes else ""
     return Verdict(outcome="rebuild", says=f"rebuild the index: {figures}{of}", why=causes)
+
+
+def _same_bits(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """By what was written down when they were made: one embedder, and one digest of the golden texts' vectors."""
+    one, other = ({each["model"].get(key) for each in (old, new)} for key in ("embedder", "vectors_sha256"))
+    return len(one) == len(other) == 1 and not (one | other) & {None, ""}
 
 
 def _causes(differs: Mapping[str, Any]) -> tuple[str, ...]:
@@ -116,6 +125,8 @@ def _unmeasured(
     if len(embedders) == 1 and embedders != {""} and drift.min_cosine >= AGREE:
         if not all(word.counts for word in said_by):
             return Verdict(outcome="undecided", says=CLAIMED, why=(drift.reason,))
+        if _same_bits(old, new):
+            return Verdict(outcome="same", says=SAME_BITS)
         return Verdict(
             outcome="same",
             says=f"the same to 1e-4 by their embedder ids and golden vectors: {stays} can stay",

@@ -13,6 +13,7 @@ from typing import Any
 
 from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.assemble import assemble
+from edgepack.bundles.golden import with_exact_vectors
 from edgepack.bundles.manifest import bundle_name, open_bundle
 from edgepack.bundles.packages import Packagers, make_packages, packagers_of, require_unchanged
 from edgepack.bundles.place import (
@@ -158,10 +159,12 @@ def build(
                 folder=folder,
                 context=context,
             )
+            run = BundleRunner(context=context, trusted=True)
+            if runner.exact:
+                bundle = with_exact_vectors(bundle, run.embed)
             if key is not None:
-                # Before anything runs: a program may refuse to work without it.
+                # Before anything else runs: a program may refuse to work without it.
                 sign_bundle(bundle, key)
-        run = BundleRunner(context=context, trusted=True)
         with story.step("prove"), registered.named():
             proofs = _prove(bundle, run, runtime, key, context)
         with story.step("verify"), registered.named():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.bundles.archive import unpack_bundle
+from edgepack.bundles.golden import digest_of
 from edgepack.bundles.manifest import open_bundle
 from edgepack.device.check import Asked, verify_on
 from edgepack.device.describe import describe
@@ -47,7 +48,7 @@ from edgepack.verifier.copies import require_used_files
 from edgepack.verifier.facts import given_by_bundle, require_facts, require_precision, require_promises
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.made_here import may_run, runner_for
-from edgepack.verifier.proofs import Known, prove_bundle
+from edgepack.verifier.proofs import Known, prove_bundle, require_bits
 from edgepack.verifier.run import BundleRunner
 from edgepack.verifier.texts.drawn import new_seed
 
@@ -137,6 +138,7 @@ def verify_again(
                 context=context,
             )
             require_precision(bundle, found)
+            require_bits(bundle, runner.embed)
             if not ours:
                 require_promises(bundle, found)
                 found = replace(_at_all_levels(bundle, runner, found, options, context), said=said)
@@ -316,7 +318,9 @@ def _at_all_levels(
     if found.status != "passed" or architecture(bundle.program) != platform.machine():
         return found
     texts = verification_texts()
-    known = Known(texts=texts, vectors=runner.embed(bundle, texts), tolerance=options.min_processor_cosine)
+    vectors = runner.embed(bundle, texts)
+    exact = digest_of(vectors) if "vectors_sha256" in bundle.manifest["model"] else ""
+    known = Known(texts=texts, vectors=vectors, tolerance=options.min_processor_cosine, digest=exact)
     alone = {key: value for key, value in bundle.manifest["runner"].items() if key != "library"}
     program = replace(bundle, manifest={**bundle.manifest, "runner": alone})
     isa = tuple(bundle.manifest["target"]["platform"].get("isa", ()))

@@ -75,7 +75,14 @@ def assemble(
         (folder / GOLDEN).write_bytes(golden.golden_json(vectors))
         passes = dict((made_by or {}).get("passes", {}))
         embedder = embedder_id(
-            found, model, runtime, target, (golden.TEXTS, vectors), passes=passes, context=context
+            found,
+            model,
+            runtime,
+            target,
+            (golden.TEXTS, vectors),
+            passes=passes,
+            exact=runner.exact,
+            context=context,
         )
         for library in _libraries(runtime, runner):
             _copy(library, folder / "lib" / library.name)

@@ -1,15 +1,21 @@
 """Golden texts: what a bundle's ``--self-test`` embeds, and what must come out."""
 
+import hashlib
 import json
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgepack.bundles.manifest import GOLDEN, write_manifest
 from edgepack.context import BuildContext
+from edgepack.errors import CannotRunHere
+from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.target import FORMATS
 
+Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 TOLERANCE = 0.99
 """Cosine that a device's vector must have with the golden one: processors round int8 products differently."""
 DECIMALS = 5
@@ -65,6 +71,26 @@ def golden_vectors(model: PreparedModel, source: ModelSource, *, context: BuildC
         vectors = embed_with_onnxruntime(file, around, TEXTS, context=context)
     rows: list[list[float]] = vectors.tolist()
     return rows
+
+
+def digest_of(vectors: Sequence[Sequence[float]]) -> str:
+    """SHA-256 of vectors' bits, as float32, one after the other."""
+    return hashlib.sha256(b"".join(struct.pack(f"<{len(each)}f", *each) for each in vectors)).hexdigest()
+
+
+def with_exact_vectors(bundle: Bundle, embed: Embed) -> Bundle:
+    """The bundle with the digest of its golden texts' vectors in its manifest, as its own program makes them.
+
+    As it was where no host can run the program.
+    """
+    texts = json.loads((bundle.directory / GOLDEN).read_text(encoding="utf-8"))["texts"]
+    try:
+        digest = digest_of(embed(bundle, texts))
+    except CannotRunHere:
+        return bundle
+    manifest = {**bundle.manifest, "model": {**bundle.manifest["model"], "vectors_sha256": digest}}
+    write_manifest(bundle.directory, manifest)
+    return replace(bundle, manifest=manifest)
 
 
 def golden_document(model: Path, source: ModelSource) -> bytes:

@@ -48,11 +48,13 @@ def embedder_id(
     golden: tuple[Sequence[str], Sequence[Sequence[float]]],
     *,
     passes: Mapping[str, str],
+    exact: str = "",
     context: BuildContext,
 ) -> str:
     """The id of a bundle of these parts, 32 hexadecimal digits.
 
-    ``source`` is the model as it was found, ``golden`` texts and vectors, ``passes`` those of plugins with their revisions.
+    ``source`` is the model as it was found, ``golden`` texts and vectors, ``passes`` those of plugins with their revisions, ``exact`` the
+    name of an arithmetic that is the same everywhere.
     """
     decides = _of_source(source)
     if not _is_full_precision(source, golden, context):
@@ -61,6 +63,8 @@ def embedder_id(
         assert runtime is not None
         provider = runtime.provider.name if runtime.provider else ""
         decides["arithmetic"] = f"{runtime.name} {runtime.version} {target.platform.arch} {provider}"
+    elif exact:
+        decides["arithmetic"] = exact
     return key_of(decides)[:DIGITS]
 
 

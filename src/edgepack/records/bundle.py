@@ -52,6 +52,9 @@ class RunnerArtifact:
     by_level: bool = False
     """Whether the program has kernels of its own for several levels of a processor, each of which is to be proved; those of a runtime
     are anyway."""
+    exact: str = ""
+    """The name of an arithmetic, another one whenever a bit of a vector becomes another: every processor and platform, any number of threads
+    and any neighbours give the same bits. Empty where they do not. The manifest then has a digest of the golden texts' vectors."""
     gives: tuple[str, ...] = ()
     """What the program gives beside vectors, of ``scores`` (a reranker's or a classifier's), ``sparse`` vectors and what ``tokens`` have."""
     command: tuple[str, ...] | None = ()

@@ -13,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from edgepack.bundles.golden import Embed, digest_of
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, ProofError, ToolError
 from edgepack.files.elf import architecture, needed_libraries
@@ -53,6 +54,9 @@ class Run(Protocol):
         """
 
 
+OTHER_BITS = (
+    "its builder says that bits are the same on every processor: report it, with the processor's name"
+)
 Seal = Callable[[Bundle], None]
 """What is done to a copy in which files were exchanged, so that its program takes it for a bundle: signing, or nothing."""
 
@@ -70,6 +74,8 @@ class Known:
     """Float [len(texts), dimension]."""
     tolerance: float
     """Lowest cosine."""
+    digest: str = ""
+    """SHA-256 of the vectors' bits, where every processor gives the same."""
 
 
 def prove_bundle(
@@ -167,11 +173,23 @@ def _golden(bundle: Bundle) -> Known:
             texts=golden["texts"],
             vectors=golden["vectors"],
             tolerance=TOLERANCE.get(precision, QUANTIZED_TOLERANCE),
+            digest=bundle.manifest["model"].get("vectors_sha256", ""),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BundleError(
             f"the golden vectors of {bundle.name} cannot be read: {error}", hint="build it again"
         ) from error
+
+
+def require_bits(bundle: Bundle, embed: Embed) -> None:
+    """Raise ``ProofError`` unless the program here gives the vectors whose digest the manifest has; without one, nothing is asked."""
+    if "vectors_sha256" not in bundle.manifest["model"]:
+        return
+    known = _golden(bundle)
+    if digest_of(embed(bundle, known.texts)) != known.digest:
+        raise ProofError(
+            f"{bundle.name} gives vectors of other bits here than its manifest's digest says", hint=OTHER_BITS
+        )
 
 
 def _attempt(proof: _Proof, way: Way) -> float:
@@ -186,6 +204,10 @@ def _attempt(proof: _Proof, way: Way) -> float:
         vectors = proof.run(asked, proof.known.texts, environment=environment, prefix=way.emulation)
     except (ProofError, ToolError) as error:
         raise ProofError(f"{where} does not run: {error.message}", hint=error.hint) from error
+    if proof.known.digest and digest_of(vectors) != proof.known.digest:
+        raise ProofError(
+            f"{where} gives vectors of other bits than the manifest's digest says", hint=OTHER_BITS
+        )
     return require_near(
         vectors,
         proof.known.vectors,

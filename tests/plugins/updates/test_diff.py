@@ -126,6 +126,15 @@ def test_models_of_other_tasks_and_labels_are_not_exchanged(made: Make, context:
     assert verdict(one, other, context).verdict.says == "not to be exchanged: the labels are others"
 
 
+@pytest.mark.parametrize(("noise", "said"), [(0, "the same bits: one index serves both"), (1e-5, "1e-4")])
+def test_the_same_bits_serve_one_index(made: Make, context: HostContext, noise: float, said: str) -> None:
+    exact = {"embedder": "1", "vectors_sha256": "2"}
+    found = verdict(made("old", **exact), made("new", noise=noise, **exact), context)
+    assert found.verdict.outcome == "same" and said in found.verdict.says
+    other = verdict(made("third", **exact), made("fourth", **{**exact, "vectors_sha256": "3"}), context)
+    assert "bits" not in other.verdict.says
+
+
 def test_a_mixed_index_is_measured(made: Make, context: HostContext) -> None:
     found = verdict(made("old"), made("new", noise=0.02, recipe="another"), context)
     assert found.verdict.outcome == "mixed"

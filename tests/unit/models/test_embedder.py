@@ -77,7 +77,14 @@ def identity(source: ModelSource, context: HostContext) -> Id:
         vectors = exact + noise * np.roll(exact, 1, axis=1)
         shipped = parts.get("runtime", runtime)
         return embedder_id(
-            found, model, shipped, target, (TEXTS, vectors.tolist()), passes=passes or {}, context=context
+            found,
+            model,
+            shipped,
+            target,
+            (TEXTS, vectors.tolist()),
+            passes=passes or {},
+            exact=parts.get("exact", ""),
+            context=context,
         )
 
     return make
@@ -126,6 +133,12 @@ def test_where_activations_are_rounded_release_and_processor_count(identity: Id)
         identity(provider=ExecutionProvider(name="CUDAExecutionProvider", append="cuda")),
     ]
     assert len(set(ids)) == len(ids) - 1, "what is not known counts as rounded"
+    ids = [identity(runtime=None, needs=None, exact=name) for name in ("", "engine 1", "engine 2")]
+    assert len(set(ids)) == len(ids)
+    assert identity(runtime=None, needs=None, exact="engine 1", arch="aarch64") == ids[1], (
+        "one for all platforms"
+    )
+    ids = [identity()]
     assert identity(needs=operators("MatMulNBits", "DequantizeLinear")) == ids[0], "weights alone are"
 
 

@@ -1,16 +1,19 @@
 """A bundle is proved by its own program on its own files, for each kind of processor."""
 
+import hashlib
 import json
 import os
 import platform
 import re
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from edgepack.bundles.golden import digest_of, with_exact_vectors
 from edgepack.bundles.manifest import size_and_sha256
 from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
 from edgepack.foundry.feature_levels import processor_flags
@@ -20,7 +23,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof
 from edgepack.verifier import proofs as module
-from edgepack.verifier.proofs import HIDER, Run, prove_bundle
+from edgepack.verifier.proofs import HIDER, Run, prove_bundle, require_bits
 
 pytestmark = pytest.mark.tools("gcc", "g++", "env", "python")
 
@@ -233,6 +236,36 @@ def test_quantized_models_may_round_as_the_processor_does(make: Make, context: H
     near = answering([[1.0, 0.05]] * 2)
     (proof,) = prove_bundle(make(content=b"#!"), near, levels="here", context=context)
     assert proof.proved and proof.min_cosine == pytest.approx(0.99875, abs=1e-5)
+
+
+def exact(bundle: Bundle, digest: str) -> Bundle:
+    model = {**bundle.manifest["model"], "vectors_sha256": digest}
+    return Bundle(directory=bundle.directory, manifest={**bundle.manifest, "model": model})
+
+
+def test_where_bits_are_the_same_everywhere_they_are_compared(make: Make, context: HostContext) -> None:
+    right, off = [[1.0, 0.0]] * 2, [[1.0, 0.0], [1.0, 1e-9]]
+    bundle = exact(make(content=b"#!"), digest_of(right))
+    assert prove_bundle(bundle, answering(right), levels="here", context=context)[0].proved
+    require_bits(bundle, lambda bundle, texts: right)
+    with pytest.raises(ProofError, match="gives vectors of other bits than the manifest's digest says"):
+        prove_bundle(bundle, answering(off), levels="here", context=context)
+    with pytest.raises(ProofError, match="gives vectors of other bits here"):
+        require_bits(bundle, lambda bundle, texts: off)
+    require_bits(Bundle(directory=bundle.directory, manifest=manifest_of(None)), lambda bundle, texts: off)
+
+
+def test_the_digest_is_that_of_the_bundles_own_program(make: Make) -> None:
+    bundle = make(content=b"#!")
+    made = with_exact_vectors(bundle, lambda bundle, texts: [[0.5, 0.25]] * len(texts))
+    digest = hashlib.sha256(struct.pack("<4f", 0.5, 0.25, 0.5, 0.25)).hexdigest()
+    assert made.manifest["model"]["vectors_sha256"] == digest
+    assert json.loads((bundle.directory / "manifest.json").read_text()) == made.manifest
+
+    def nowhere(bundle: Bundle, texts: Sequence[str]) -> list[list[float]]:
+        raise CannotRunHere("no")
+
+    assert with_exact_vectors(bundle, nowhere) is bundle
 
 
 def test_float_models_may_not(make: Make, context: HostContext) -> None:

@@ -122,7 +122,7 @@ Error MatryoshkaCut::open(const Bundle &bundle, size_t wanted) {
     bool listed = trained->get("dimensions") && !trained->get("dimensions")->items.empty();
     if (listed && !std::binary_search(allowed.begin(), allowed.end(), wanted)) {
         std::string hint = "it supports ";
-        for (size_t number : allowed) (hint += hint.size() > 11 ? ", " : "") += std::to_string(number);
+        for (size_t number : allowed) (hint += number == allowed.front() ? "" : ", ") += std::to_string(number);
         return fail(USAGE, asked + model_name(bundle) + " does not support that dimension", hint);
     }
     if (wanted > bundle.dimension) return fail(USAGE, asked + "the model's vectors have " + std::to_string(bundle.dimension) + " numbers");

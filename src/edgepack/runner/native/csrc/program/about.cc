@@ -5,6 +5,8 @@
 #include <cstring>
 #include <map>
 
+#include "base/sha256.h"
+
 namespace embed {
 
 namespace {
@@ -174,7 +176,8 @@ std::string self_test_text(const Json &result) {
     const Json *provider = result.get("provider"), *device = result.get("device");
     std::string on = provider ? " on " + provider->text + (device ? " (" + device->text + ")" : "") : "";
     return "self-test passed" + on + ": " + result.get("files")->text + " files intact, " + result.get("texts")->text +
-           " texts, lowest cosine " + lowest + " (at least " + result.get("tolerance")->text + ")\n";
+           " texts, lowest cosine " + lowest + " (at least " + result.get("tolerance")->text + ")" +
+           (result.get("vectors_sha256") ? ", the same bits as where it was made\n" : "\n");
 }
 
 }  // namespace
@@ -182,6 +185,9 @@ std::string self_test_text(const Json &result) {
 Error compare_golden(const Bundle &bundle, const Embedder &embedder, Json &result) {
     Golden golden;
     if (Error error = read_golden(bundle, golden)) return error;
+    // Where every processor gives the same bits, these are compared.
+    const Json *exact = bundle.manifest.at("model", "vectors_sha256");
+    Sha256 bits;
     double lowest = 2;
     char said[64];
     for (size_t index = 0; index < golden.texts.size(); index++) {
@@ -189,15 +195,20 @@ Error compare_golden(const Bundle &bundle, const Embedder &embedder, Json &resul
         if (Error error = embedder.embed({golden.texts[index]}, vector)) return error;
         double near = cosine(vector.data(), golden.vectors[index].data(), bundle.dimension);
         lowest = std::min(lowest, near);
+        bits.update(reinterpret_cast<const uint8_t *>(vector.data()), vector.size() * sizeof(float));
         snprintf(said, sizeof said, "%.6f", near);
         if (!(near >= golden.tolerance))
             return fail(SELF_TEST, "self-test failed: the vector of text " + std::to_string(index + 1) + " has cosine " + said +
                                        " to the golden vector, below " + json_number(golden.tolerance, "%.9g").text,
                         "this device computes differently; please report it with the output of --info");
     }
+    if (exact && bits.finish() != exact->text)
+        return fail(SELF_TEST, "self-test failed: vectors have other bits than those of the machine that made the bundle",
+                    "this device computes differently; please report it with the output of --info");
     result.members.emplace_back("texts", json_number(double(golden.texts.size()), "%.0f"));
     result.members.emplace_back("min_cosine", json_number(lowest, "%.17g"));
     result.members.emplace_back("tolerance", json_number(golden.tolerance, "%.9g"));
+    if (exact) result.members.emplace_back("vectors_sha256", *exact);
     return {};
 }
 
