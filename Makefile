@@ -69,12 +69,13 @@ checked: $(VENV)/.installed-test
 # What the tests are not to fetch themselves.
 fetched: $(VENV)/.installed-test
 	$(BIN)/edgepack fetch --target linux-x86-min
-	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
+	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock
 
 # The first four are emulators and wine, of pinned Debian packages: where these have moved on, their tests are skipped and say so.
 # The next two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page. Then there are
 # bubblewrap, for the tests of the sandbox, and OpenSSH's server, adb and proot from apt where root may, for those of devices.
 fetched-all: fetched
+	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
 	-$(BIN)/edgepack fetch --target linux-arm64-min
 	-$(BIN)/edgepack fetch --target linux-armv7-min
 	-$(BIN)/edgepack fetch --target linux-riscv64-min
