@@ -18,7 +18,8 @@ public:
     ~OrtEncoder() override;
     // Maps the model and loads it; a code of 5 for what the runtime refuses.
     Error open(const std::string &library, const std::string &model, int threads);
-    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const override;
+    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors,
+              TokenVectors *tokens) const override;
 
 protected:
     // Makes the session from the model's file, with the options as they are.

@@ -12,7 +12,8 @@ bool has_feature(const char *name) {
 
 Error check_signature(const Bundle &bundle, const std::string &key) {
     if (auto check = feature_with(&Feature::check_signature)) return check(bundle, key);
-    return fail(USAGE, "this program cannot check signatures: it was built without", "--set signatures=true builds one that can");
+    return fail(USAGE, "this program cannot check signatures: it was built without",
+                "--set signatures=true builds one that can");
 }
 
 }  // namespace embed

@@ -9,7 +9,8 @@ namespace embed {
 
 namespace {
 
-// More than any model's tokens, or numbers in a vector: what a damaged or a hostile manifest says is not allocated.
+// More than any model's tokens, or numbers in a vector: what a damaged or a hostile manifest says is not
+// allocated.
 constexpr double MOST = 1 << 24;
 constexpr size_t LONGEST = 1 << 16;  // tokens that a text is filled up to
 
@@ -37,7 +38,9 @@ struct Numbers {
     }
 };
 
-bool holds(const std::vector<uint32_t> &ids, int64_t id) { return std::find(ids.begin(), ids.end(), uint32_t(id)) != ids.end(); }
+bool holds(const std::vector<uint32_t> &ids, int64_t id) {
+    return std::find(ids.begin(), ids.end(), uint32_t(id)) != ids.end();
+}
 
 ReadOptions read_options_of(const Json *section, Numbers &numbers) {
     ReadOptions side;
@@ -83,7 +86,8 @@ void weigh_tokens(const ModelOutputs &given, const Encoding &text, const float *
 
 Error ModelOutputs::open(const Bundle &bundle) {
     const Json *said = bundle.manifest.at("model", "outputs");
-    if (!said || !said->is(Json::OBJECT)) return fail(BUNDLE, "manifest.json does not say what the model gives (model.outputs)", COPY_AGAIN);
+    if (!said || !said->is(Json::OBJECT))
+        return fail(BUNDLE, "manifest.json does not say what the model gives (model.outputs)", COPY_AGAIN);
     Numbers numbers;
     if (const Json *found = said->get("dense")) dense = found->truth();
     if (const Json *found = said->get("sparse")) {
@@ -107,8 +111,10 @@ Error Embedder::encode_side(std::string_view text, const ReadOptions &side, Enco
     bool marked = side.marker != UINT32_MAX;
     // Without a wish, the side's own length counts, which may be above what other texts are cut to.
     size_t room = (side.length && !(cut_ && max_length_ < side.length) ? side.length : max_length_) - marked;
-    if (room <= tokenizer_.special_tokens()) return fail(USAGE, "--max-length leaves no room for a text beside its special tokens");
-    if (Error error = tokenizer_.encode(prefix_ + side.prefix + std::string(text), room, encoding)) return error;
+    if (room <= tokenizer_.special_tokens())
+        return fail(USAGE, "--max-length leaves no room for a text beside its special tokens");
+    if (Error error = tokenizer_.encode(prefix_ + side.prefix + std::string(text), room, encoding))
+        return error;
     if (marked) {
         ptrdiff_t behind = encoding.ids.empty() ? 0 : 1;
         encoding.ids.insert(encoding.ids.begin() + behind, int64_t(side.marker));
@@ -122,7 +128,8 @@ Error Embedder::encode_side(std::string_view text, const ReadOptions &side, Enco
     return {};
 }
 
-Error Embedder::embed_outputs(const ModelOutputs &given, const ReadOptions &side, const std::vector<std::string_view> &texts,
+Error Embedder::embed_outputs(const ModelOutputs &given, const ReadOptions &side,
+                              const std::vector<std::string_view> &texts,
                               std::vector<TextOutputs> &made) const {
     std::vector<Encoding> encoded(texts.size());
     for (size_t index = 0; index < texts.size(); index++)
@@ -134,19 +141,23 @@ Error Embedder::embed_outputs(const ModelOutputs &given, const ReadOptions &side
         std::vector<float> vectors;
         TokenVectors tokens{step, {}};
         if (Error error = encoder_->run(batch, whole_, vectors, &tokens)) return error;
-        if (tokens.numbers.size() != batch.rows * batch.length * step) return fail(RUNTIME, "the program gives no vectors of tokens", TRY_SELF_TEST);
+        if (tokens.numbers.size() != batch.rows * batch.length * step)
+            return fail(RUNTIME, "the program gives no vectors of tokens", TRY_SELF_TEST);
         for (const std::vector<float> *numbers : {&vectors, &tokens.numbers})
             for (float number : *numbers)
-                if (!std::isfinite(number)) return fail(RUNTIME, "the model gave numbers that are not finite", TRY_SELF_TEST);
+                if (!std::isfinite(number))
+                    return fail(RUNTIME, "the model gave numbers that are not finite", TRY_SELF_TEST);
         for (size_t row = 0; row < count; row++) {
             TextOutputs &one = made[chosen[row]];
             const Encoding &text = encoded[chosen[row]];
-            const float *vector = &vectors[row * whole_], *own = tokens.numbers.data() + row * batch.length * step;
+            const float *vector = &vectors[row * whole_],
+                        *own = tokens.numbers.data() + row * batch.length * step;
             if (given.dense) one.vector.assign(vector, vector + whole_);
             if (given.of_vocabulary) weigh_vocabulary(vector, given.vocabulary, one);
             else if (given.sparse) weigh_tokens(given, text, own, one);
             for (size_t at = given.first; given.width && at < text.ids.size(); at++)
-                if (!holds(side.skip, text.ids[at])) one.vectors.insert(one.vectors.end(), own + at * step, own + at * step + given.width);
+                if (!holds(side.skip, text.ids[at]))
+                    one.vectors.insert(one.vectors.end(), own + at * step, own + at * step + given.width);
         }
         return {};
     });

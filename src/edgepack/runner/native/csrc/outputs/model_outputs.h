@@ -18,10 +18,10 @@ struct ReadOptions {
 };
 
 struct TextOutputs {
-    std::vector<float> vector;    // of the text
-    std::vector<uint32_t> ids;    // rising
-    std::vector<float> weights;   // of these tokens
-    std::vector<float> vectors;   // of tokens, one after the other
+    std::vector<float> vector;   // of the text
+    std::vector<uint32_t> ids;   // rising
+    std::vector<float> weights;  // of these tokens
+    std::vector<float> vectors;  // of tokens, one after the other
 };
 
 struct ModelOutputs {
@@ -37,7 +37,9 @@ struct ModelOutputs {
     // Numbers that the graph gives for each token.
     size_t each_token() const { return width + (sparse && !of_vocabulary ? 1 : 0); }
     // What the model is, as messages say it.
-    const char *noun() const { return dense ? "an embedding model" : sparse ? "a sparse encoder" : "a multi-vector encoder"; }
+    const char *noun() const {
+        return dense ? "an embedding model" : sparse ? "a sparse encoder" : "a multi-vector encoder";
+    }
 };
 
 }  // namespace embed

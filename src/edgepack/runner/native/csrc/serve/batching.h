@@ -1,4 +1,5 @@
-// Texts of many requests at once through the model: a bounded queue, and batches that wait only for what is on its way.
+// Texts of many requests at once through the model: a bounded queue, and batches that wait only for what is
+// on its way.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -9,9 +10,9 @@
 
 namespace embed {
 
-// One thread reads requests to rows of tokens; as many as the model has run these, at most `window` at a time each, a row of each
-// request in turn. What waits is shared out among the threads that are free. A batch that is not full waits `wait` at most, and
-// only while requests are being read.
+// One thread reads requests to rows of tokens; as many as the model has run these, at most `window` at a time
+// each, a row of each request in turn. What waits is shared out among the threads that are free. A batch that
+// is not full waits `wait` at most, and only while requests are being read.
 class Batcher {
 public:
     // `wake_pipe`: a descriptor that gets a byte when a task is done.

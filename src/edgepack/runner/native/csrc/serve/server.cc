@@ -1,4 +1,5 @@
-// `embed serve`: the bundle's vectors over HTTP, on the loopback or a unix socket, as OpenAI's clients ask for them.
+// `embed serve`: the bundle's vectors over HTTP, on the loopback or a unix socket, as OpenAI's clients ask
+// for them.
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -22,8 +23,8 @@ namespace embed {
 namespace {
 
 constexpr rlim_t OPEN_FILES = 65536;
-constexpr size_t REFUSED = 64;          // connections beyond the most, that are told so
-constexpr double PAUSE_SECONDS = 1;     // until it is tried again, where the system gives no more descriptors
+constexpr size_t REFUSED = 64;       // connections beyond the most, that are told so
+constexpr double PAUSE_SECONDS = 1;  // until it is tried again, where the system gives no more descriptors
 constexpr size_t ACCEPTED_AT_ONCE = 64;
 
 int wake_pipe[2] = {-1, -1};  // what wakes the server: a signal, or a task that is done
@@ -81,11 +82,13 @@ private:
     }
 
     void poll_once() {
-        bool accepting = listener_ >= 0 && connections_.size() < options_.max_connections + REFUSED && Clock::now() >= accept_again_;
+        bool accepting = listener_ >= 0 && connections_.size() < options_.max_connections + REFUSED &&
+                         Clock::now() >= accept_again_;
         polled_.clear();
         polled_.push_back({wake_pipe[0], POLLIN, 0});
         polled_.push_back({accepting ? listener_ : -1, POLLIN, 0});
-        for (auto &connection : connections_) polled_.push_back({connection->descriptor(), connection->events(), 0});
+        for (auto &connection : connections_)
+            polled_.push_back({connection->descriptor(), connection->events(), 0});
         size_t known = connections_.size();
         if (poll(polled_.data(), nfds_t(polled_.size()), patience()) < 0) return;
         if (polled_[0].revents) answer_done();
@@ -113,7 +116,8 @@ private:
 
     void answer_done() {
         char some[256];
-        while (read(wake_pipe[0], some, sizeof some) > 0) {}
+        while (read(wake_pipe[0], some, sizeof some) > 0) {
+        }
         for (const TaskPointer &task : batcher_.done())
             if (task->connection) task->connection->finish(task, connections_.size());
     }
@@ -134,7 +138,8 @@ private:
 
     void sweep() {
         auto gone = [](const std::unique_ptr<Connection> &connection) { return connection->closed(); };
-        connections_.erase(std::remove_if(connections_.begin(), connections_.end(), gone), connections_.end());
+        connections_.erase(std::remove_if(connections_.begin(), connections_.end(), gone),
+                           connections_.end());
     }
 
     const ServeOptions &options_;
