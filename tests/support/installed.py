@@ -9,6 +9,7 @@ from typing import Any
 from edgepack.console import Story
 from edgepack.models.export import from_source
 from edgepack.models.find import folder
+from edgepack.models.find.decide import ModelRequest
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import PluginHost, load_plugins
 from edgepack.records.model import ModelSource
@@ -35,4 +36,4 @@ def export_onnx(source: ModelSource, destination: Path) -> Path:
 def read_folder(directory: Path, **said: Any) -> ModelSource:
     """The model in a folder."""
     with installed() as context:
-        return folder.read_folder(directory, context=context, **said)
+        return folder.read_folder(directory, ModelRequest(**said), context=context)

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/threads.h"
+#include "sound.h"
 #include "unfused.h"
 
 namespace embed {
@@ -18,10 +19,6 @@ namespace {
 constexpr size_t TOGETHER = 96;           // rows that are computed together: what they need stays in the processor's second cache
 constexpr size_t SHARED = 64;             // tokens that a thread of its own is worth
 constexpr float SMALLEST_NORM = 1e-12f;  // as torch.nn.functional.normalize
-constexpr size_t ALIGNMENT = 64;
-constexpr uint32_t MOST_STEPS = 1 << 16, MOST_WIDTH = 1 << 20;
-constexpr uint32_t MOST_DEPTH = 1 << 15;   // of a product, whose sums stay below 2^31
-constexpr size_t MOST_BYTES = 1 << 22;     // of a token's buffers
 constexpr size_t AT_ONCE = 4096;           // bytes of a word's row
 enum Pooling : uint32_t { MEAN, FIRST, LAST, LARGEST };
 
@@ -97,108 +94,13 @@ Error Session::open(const std::string &model, int threads) {
     int failure = file_.open(model.c_str());
     if (!failure) failure = words_.open(model.c_str());
     if (failure) return fail(BUNDLE, "cannot read " + model + ": " + strerror(failure), COPY_AGAIN);
-    if (!sound()) return fail(BUNDLE, model + " is damaged: it is not the plan that was made", COPY_AGAIN);
+    PlanView plan{file_.data(), file_.size(), {}, nullptr, nullptr};
+    if (const char *rule = broken_rule(plan))
+        return fail(BUNDLE, model + " is damaged: it is not the plan that was made, in which " + rule, COPY_AGAIN);
+    header_ = plan.header, buffers_ = plan.buffers, steps_ = plan.steps;
     kernels_ = &kernels_here();
     threads_ = size_t(std::max(threads, 1));
     return {};
-}
-
-// Whether the header is one, the file as long as it says, and nothing in it leads beyond its end.
-bool Session::sound() {
-    if (file_.size() < sizeof header_) return false;
-    memcpy(&header_, file_.data(), sizeof header_);
-    const Header &header = header_;
-    bool known = memcmp(header.magic, "EDGEPLN1", 8) == 0 && header.size == file_.size() && header.pooling <= LARGEST &&
-                 header.buffers && header.buffers <= MOST_STEPS && header.steps <= MOST_STEPS && header.vector < header.buffers &&
-                 holds(header.buffers_at, header.buffers * sizeof(Buffer)) && holds(header.steps_at, header.steps * sizeof(Step));
-    if (!known) return false;
-    buffers_ = reinterpret_cast<const Buffer *>(file_.data() + header.buffers_at);
-    steps_ = reinterpret_cast<const Step *>(file_.data() + header.steps_at);
-    size_t bytes = 0;
-    for (size_t at = 0; at < header.buffers; at++) {
-        const Buffer &buffer = buffers_[at];
-        if (buffer.width % PANEL || !buffer.width || buffer.width > MOST_WIDTH || (buffer.bytes != 1 && buffer.bytes != 4)) return false;
-        if ((bytes += size_t(buffer.width) * buffer.bytes) > MOST_BYTES) return false;
-    }
-    for (size_t at = 0; at < header.steps; at++)
-        if (!sound(steps_[at])) return false;
-    return has(header.vector, header.dimension, 4) && buffers_[header.vector].kept && ordered();
-}
-
-// Whether all that is read was written before: of a buffer that is not kept, since the last attention.
-bool Session::ordered() const {
-    std::vector<uint32_t> written(header_.buffers);
-    uint32_t stretch = 1;
-    auto known = [&](uint32_t buffer) { return buffers_[buffer].kept ? written[buffer] != 0 : written[buffer] == stretch; };
-    for (size_t at = 0; at < header_.steps; at++) {
-        const Step &step = steps_[at];
-        const bool attends = step.operation == ATTENTION, in_place = step.operation == ROTATE || step.operation == NORM_HEADS;
-        if (step.operation == LOOKUP ? step.flags & ACCUMULATED && !known(step.to[0]) : !known(in_place ? step.to[0] : step.from[0])) return false;
-        if (step.operation == NORM && step.from[1] != NOTHING && !known(step.from[1])) return false;
-        // Attention leaves alone what is beside its heads.
-        if (attends && buffers_[step.to[0]].width != step.sizes[0] * step.sizes[2] && !known(step.to[0])) return false;
-        written[step.to[0]] = stretch;
-        for (int other = 1; other < 3 && step.operation == NORM; other++)
-            if (step.to[other] != NOTHING) written[step.to[other]] = stretch;
-        stretch += attends;
-    }
-    return known(header_.vector);
-}
-
-bool Session::holds(uint64_t place, uint64_t size) const {
-    return place % ALIGNMENT == 0 && place <= file_.size() && size <= file_.size() - place;
-}
-
-bool Session::has(uint32_t buffer, uint32_t width, uint32_t bytes) const {
-    return buffer < header_.buffers && buffers_[buffer].width == width && buffers_[buffer].bytes == bytes;
-}
-
-// A step whose buffers are as wide as it says, and whose tensors lie in the file.
-bool Session::sound(const Step &step) const {
-    const uint32_t *sizes = step.sizes;
-    const uint64_t wide = 4 * uint64_t(sizes[0]);
-    auto given = [&](uint64_t place, uint64_t size) { return place && holds(place, size); };
-    auto wide_enough = [&](uint32_t buffer, uint64_t width) {
-        return buffer < header_.buffers && buffers_[buffer].bytes == 4 && width <= buffers_[buffer].width;
-    };
-    auto sums_within = [&](uint64_t place, uint32_t count, int32_t most) {
-        auto sums = reinterpret_cast<const int32_t *>(file_.data() + place);
-        return std::all_of(sums, sums + count, [&](int32_t sum) { return -most <= sum && sum <= most; });
-    };
-    auto may = [&](uint64_t place, uint64_t size) { return !place || holds(place, size); };
-    switch (step.operation) {
-        case LOOKUP:
-            return step.from[0] <= OF_COUNTED && sizes[1] && has(step.to[0], sizes[0], 4) && may(step.tensors[1], 4 * uint64_t(sizes[1])) &&
-                   given(step.tensors[0], (step.tensors[1] ? 1 : 4) * uint64_t(sizes[0]) * sizes[1]);
-        case NORM:
-            return has(step.from[0], sizes[0], 4) && (step.from[1] == NOTHING || has(step.from[1], sizes[0], 4)) &&
-                   has(step.to[0], sizes[0], 4) && (step.to[1] == NOTHING || has(step.to[1], sizes[0], 1)) &&
-                   (step.to[2] == NOTHING || has(step.to[2], sizes[0], 4)) && may(step.tensors[0], wide) &&
-                   given(step.tensors[1], wide) && may(step.tensors[2], wide) && may(step.tensors[3], wide);
-        case QUANTIZE:
-            return sizes[0] % PANEL == 0 && wide_enough(step.from[0], sizes[0]) && has(step.to[0], sizes[0], 1) && may(step.tensors[0], wide);
-        case PRODUCT: {
-            const uint64_t columns = 4 * uint64_t(sizes[1]);
-            return has(step.from[0], sizes[0], 1) && has(step.to[0], sizes[1], 4) && sizes[1] % COLUMNS == 0 && sizes[0] <= MOST_DEPTH && sizes[2] <= GELU_TANH && sizes[3] <= 255 &&
-                   given(step.tensors[0], uint64_t(sizes[0]) * sizes[1]) && given(step.tensors[1], columns) && given(step.tensors[2], columns) &&
-                   given(step.tensors[3], columns) && sums_within(step.tensors[1], sizes[1], 128 * int32_t(sizes[0]));
-        }
-        case ATTENTION: {
-            const uint64_t heads = uint64_t(sizes[0]) * sizes[2], groups = uint64_t(sizes[1]) * sizes[2];
-            return sizes[0] && sizes[1] && sizes[0] % sizes[1] == 0 && sizes[2] && sizes[2] % PANEL == 0 && sizes[2] <= MOST_SIZE &&
-                   heads <= MOST_WIDTH && wide_enough(step.from[0], heads) && wide_enough(step.from[0], sizes[3] + groups) &&
-                   wide_enough(step.from[0], sizes[4] + groups) &&
-                   may(step.tensors[0], 4 * uint64_t(sizes[0]) * sizes[6]) && (!step.tensors[0] || (sizes[6] % 2 && sizes[6] / 2 + 1 >= header_.longest)) && buffers_[step.from[0]].kept && wide_enough(step.to[0], heads) &&
-                   buffers_[step.to[0]].kept;
-        }
-        case GATE: return sizes[0] <= MOST_WIDTH && has(step.from[0], 2 * sizes[0], 4) && has(step.to[0], sizes[0], 4) && sizes[1] && sizes[1] <= SILU;
-        case ROTATE:
-        case NORM_HEADS:
-            return sizes[2] && sizes[2] % PANEL == 0 && sizes[2] <= MOST_SIZE &&
-                   wide_enough(step.to[0], sizes[0] + uint64_t(sizes[1]) * sizes[2]) &&
-                   given(step.tensors[0], (step.operation == ROTATE ? 2 : 4) * uint64_t(sizes[2]));
-        default: return false;
-    }
 }
 
 std::unique_ptr<Session::Work> Session::take() const {

@@ -67,11 +67,6 @@ private:
         void each(size_t wanted, size_t pieces, const std::function<void(size_t)> &work);
     };
 
-    bool sound();
-    bool ordered() const;
-    bool sound(const Step &step) const;
-    bool holds(uint64_t place, uint64_t size) const;
-    bool has(uint32_t buffer, uint32_t width, uint32_t bytes) const;
     std::unique_ptr<Work> take() const;
     void give(std::unique_ptr<Work> work) const;
     Error fill(const Batch &batch, Work &work) const;

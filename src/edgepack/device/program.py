@@ -14,7 +14,8 @@ from edgepack.verifier.run import BundleRunner
 
 GRACE = 60
 """Seconds that a line has beside its program's: where the device ends that by itself, it says so."""
-KILLED = 137
+KILL = 9
+KILLED = 128 + KILL
 """How a shell says that a program was ended by SIGKILL: for its time, or its memory."""
 CANNOT_EXECUTE, NOT_FOUND = 126, 127
 REFUSED = re.compile(
@@ -51,7 +52,7 @@ def _run(
             f"{session.at.id} cannot run the program of {bundle.name}: {said.last_words}",
             hint="another processor, a C library that is older or another, or a folder whose programs may not run",
         )
-    code = -9 if said.code == KILLED else said.code
+    code = -KILL if said.code == KILLED else said.code
     return Ended(output=said.text, messages=said.messages, code=code)
 
 

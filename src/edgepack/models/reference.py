@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from edgepack.context import BuildContext
 from edgepack.models.export.from_source import export_onnx
+from edgepack.models.export.source_key import source_key
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.ort.newer import session_for
 from edgepack.models.read.panics import panics_reported
-from edgepack.models.read.source_key import source_key
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.records.model import ModelSource, TextModule
 

@@ -17,8 +17,8 @@ from edgepack.console import Story
 from edgepack.errors import EdgepackError, OutputError, UsageError
 from edgepack.files.shared import SharedStore
 from edgepack.files.store import sha256_of
+from edgepack.models.export.source_key import source_key
 from edgepack.models.find.source import ingest
-from edgepack.models.read.source_key import source_key
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import PluginHost, load_plugins
 from edgepack.project.cells import Cell

@@ -9,8 +9,8 @@ from edgepack.errors import OutputError, UnsupportedModelError
 from edgepack.files.store import disk_errors
 from edgepack.models.graph.aside import load_graph
 from edgepack.models.ort.convert import Level, convert_to_ort, save_optimized
-from edgepack.models.read.documents import read_optional
 from edgepack.models.read.made_small import MadeSmall, read_made_small
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.reference import exported_model
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.recipes.model_folder import write_model_folder
@@ -24,7 +24,7 @@ EXACT = ("fuse", "merge-projections", "smooth", "sequence-first", "prune-vocabul
 """Passes after which the vectors are those of full precision."""
 MADE_HERE = FolderKind(
     name="a model that edgepack made small",
-    is_one=lambda folder: read_made_small(read_optional(folder / "config.json")) is not None,
+    is_one=lambda folder: read_made_small(ModelFolder(directory=folder).config) is not None,
 )
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import onnx
 
 from edgepack.models.graph.clean import declare_domain
-from edgepack.models.read.documents import read_optional
 from edgepack.models.read.made_small import KEY, MadeSmall
+from edgepack.models.read.model_folder import SETTINGS, ModelFolder
 from edgepack.models.read.modules import MODES
-from edgepack.models.read.sentence_transformers import SETTINGS, TOKENIZER_FILE
-from edgepack.models.read.tokenizer import highest_token, minimal_json
+from edgepack.models.read.sentence_transformers import TOKENIZER_FILE
+from edgepack.models.read.tokenizer import highest_token, minimal_json, open_tokenizer
 from edgepack.records.model import ModelSource, Pooling, PreparedModel
 
 CARD = "README.md"
@@ -54,11 +54,8 @@ def _write_model(file: Path, folder: Path) -> None:
 def _documents(prepared: PreparedModel, source: ModelSource, made: MadeSmall) -> Mapping[str, Any]:
     """Name → content of the JSON files, those of the source where they still hold."""
     config = {**source.config, KEY: asdict(made)}
-    settings = {
-        key: value
-        for key, value in read_optional(source.directory / SETTINGS).items()
-        if key != "truncate_dim"
-    }
+    folder = ModelFolder(directory=source.directory)
+    settings = {key: value for key, value in folder.settings.items() if key != "truncate_dim"}
     if source.prompts:
         settings["prompts"] = dict(source.prompts)
     documents = {
@@ -68,9 +65,9 @@ def _documents(prepared: PreparedModel, source: ModelSource, made: MadeSmall) ->
         **({SETTINGS: settings} if settings else {}),
     }
     if prepared.source.tokenizer != source.tokenizer:
-        config["vocab_size"] = highest_token(prepared.source.tokenizer) + 1
+        config["vocab_size"] = highest_token(open_tokenizer(prepared.source.tokenizer)) + 1
         return documents
-    about_tokens = {name: read_optional(source.directory / name) for name in TOKENIZER_FILES}
+    about_tokens = {name: folder.optional(name) for name in TOKENIZER_FILES}
     return {**documents, **{name: document for name, document in about_tokens.items() if document}}
 
 

@@ -13,13 +13,13 @@ import onnx
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, TargetError, UnsupportedModelError
+from edgepack.models.export.source_key import source_key
 from edgepack.models.fuse.fusion import fused_operators
 from edgepack.models.graph.aside import LARGEST_MODEL, gathered, load_graph, weight_bytes
 from edgepack.models.graph.precision import is_batch_dependent, precision_of, quantized_by
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.lower.opset import lower_opset
 from edgepack.models.ort.convert import convert_to_ort
-from edgepack.models.read.source_key import source_key
 from edgepack.models.reference import exported_model
 from edgepack.operators.config import operators_of_ort_model, union
 from edgepack.quantization.calibration import read_texts, takes_pairs

@@ -205,7 +205,7 @@ def test_a_graph_of_floats_is_refused(tmp_path: Path, context: HostContext) -> N
 
 def test_limits_are_those_of_the_program() -> None:
     folder = Path(__file__).parents[3] / "plugins/edgepack_engine/csrc"
-    code = "".join((folder / name).read_text() for name in ("session.cc", "kernels.h"))
+    code = "".join((folder / name).read_text() for name in ("sound.cc", "kernels.h"))
     assert MOST_DEPTH == 1 << 15
     assert "MOST_DEPTH = 1 << 15;" in code
     assert MOST_BYTES == 1 << 22

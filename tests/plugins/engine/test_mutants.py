@@ -4,7 +4,8 @@ A mutant is one change of a line that compiles. What is not here because nothing
 
 - attention's last tile of causal texts (``if (task.causal) last = …``), and its loops for two vectors: slower, the same numbers;
 - zeros behind a short tile's keys: scores of what lies there are overwritten;
-- ``score > 0.5f * LOWEST``, twice: what a tile of masked keys alone adds is faded to nothing by the tile that has a query's own key;
+- zeros behind a block's queries: what is made of them is read by nobody;
+- ``score > 0.5f * LOWEST``: what a tile of masked keys alone adds is faded to nothing by the tile that has a query's own key;
 - rows of a piece rounded down: more pieces, of fewer rows;
 - dpbusds for dpbusd: sums stay below 2^31, so nothing saturates;
 - ``if (!task.tokens) return``: a text of no tokens has nothing to attend to;
@@ -48,6 +49,14 @@ def kernel(test: str, now: str, then: str, *, level: str = "avx2", file: str = "
     return Mutant(file=file, now=now, then=then, test=f"test_kernels.py::test_{test}", level=level)
 
 
+def numbers(test: str, now: str, then: str, *, level: str = "avx2") -> Mutant:
+    return kernel(test, now, then, level=level, file="numbers.inc")
+
+
+def attention(now: str, then: str, *, level: str = "avx2") -> Mutant:
+    return kernel("attention", now, then, level=level, file="attention.inc")
+
+
 def session(test: str, now: str, then: str) -> Mutant:
     return Mutant(file="session.cc", now=now, then=then, test=f"test_session.py::test_{test}")
 
@@ -55,13 +64,15 @@ def session(test: str, now: str, then: str) -> Mutant:
 NORMS = (
     kernel("norms", "            if (skip) numbers += load(skip + at);\n", ""),
     kernel("norms", "if (task.bias) numbers += load(task.bias + at);", ""),
-    kernel("norms", "/ float(width) + task.epsilon)", "/ float(width))"),
-    kernel("norms", "squares += numbers * numbers;", "squares = numbers * numbers;"),
+    kernel("norms", "/ float(width) + epsilon)", "/ float(width))"),
+    kernel("norms", "squares.parts[part] += numbers * numbers", "squares.parts[part] = numbers * numbers"),
     kernel("norms", "task.without_mean ? 0 : sum_of(total)", "sum_of(total)"),
     kernel("norms", "if (task.shift) numbers += load(task.shift + at);", ""),
-    kernel("norms", "half; half /= 2)", "half > 1; half /= 2)"),
+    kernel("norms", "    total += turned<1>(total);\n", "", file="numbers.inc"),
     kernel("norms", "quantize_row(output, task.smoothing, 0", "quantize_row(output, nullptr, 0"),
-    kernel("norms_of_heads", "/ float(task.size) + task.epsilon)", "/ float(task.size))"),
+    kernel(
+        "norms_of_heads", "root_of(numbers, 0, task.epsilon, task.size)", "root_of(numbers, 0, 0, task.size)"
+    ),
     kernel("norms_of_heads", "by * load(task.weight + at));", "by);"),
 )
 BYTES = (
@@ -72,8 +83,9 @@ BYTES = (
     kernel("bytes", "        if (is_unsigned) numbers += raise;\n", ""),
     kernel(
         "bytes",
-        "for (int lane = 1; lane < LANES; lane++) most",
-        "for (int lane = 2; lane < LANES; lane++) most",
+        "    numbers = larger(numbers, turned<1>(numbers));\n",
+        "",
+        file="numbers.inc",
     ),
     kernel(
         "bytes", "quantize_row(task.input + row * task.stride,", "quantize_row(task.input + row * task.width,"
@@ -86,7 +98,7 @@ BYTES = (
     ),
 )
 PRODUCTS = (
-    kernel("products", "start * (MIDDLE - task.zero)", "start * MIDDLE"),
+    kernel("products", "* (MIDDLE - task.zero)", "* MIDDLE"),
     kernel("products", "        product_rest<ACTIVATION>(task, row, column);\n", ""),
     kernel("products", "task.ranges[row + each]", "task.ranges[row]"),
     kernel(
@@ -94,7 +106,7 @@ PRODUCTS = (
         "column / PANEL * PANEL * depth + column % PANEL * DEPTH",
         "column / PANEL * PANEL * depth",
     ),
-    kernel("products", "deep < task.depth; deep += DEPTH", "deep + DEPTH < task.depth; deep += DEPTH"),
+    kernel("products", "deep < depth; deep += DEPTH", "deep + DEPTH < depth; deep += DEPTH"),
     kernel(
         "products",
         " + load(task.bias + at);\n            store(task.output",
@@ -107,7 +119,7 @@ PRODUCTS = (
     ),
     kernel("products", "row + ROWS <= task.rows", "row + ROWS < task.rows", level="avx512"),
     kernel(
-        "products", "(load(task.scales + at) * range)", "(load(task.scales + column) * range)", level="avx512"
+        "products", "load(task.scales + at) * range", "load(task.scales + column) * range", level="avx512"
     ),
     kernel(
         "products",
@@ -116,16 +128,16 @@ PRODUCTS = (
     ),
 )
 ACTIVATIONS = (
-    kernel("activations", "numbers = larger(numbers, all(-87.0f));", ""),
-    kernel(
+    numbers("activations", "numbers = larger(numbers, all(-87.0f));", ""),
+    numbers(
         "activations",
-        "larger(smaller(numbers, all(5.0f)), all(-5.0f))",
-        "larger(smaller(numbers, all(5.5f)), all(-5.5f))",
+        "larger(smaller(numbers, all(4.15f)), all(-4.15f))",
+        "larger(smaller(numbers, all(4.5f)), all(-4.5f))",
     ),
-    kernel("activations", "int term = 11; term >= 0;", "int term = 11; term > 0;"),
-    kernel("activations", "0.0713548163f", "0.0713f"),
-    kernel("activations", "below : 1.0f - below", "below : below"),
-    kernel("exponentials", "1.6666665459e-1f", "1.6665e-1f"),
+    numbers("activations", "int term = 6; term >= 0;", "int term = 6; term > 0;"),
+    numbers("activations", "0.0713548163f", "0.0713f"),
+    numbers("activations", "below : 1.0f - below", "below : below"),
+    numbers("exponentials", "1.6666665459e-1f", "1.6665e-1f"),
     kernel("gates", "task.input + 2 * row * task.width", "task.input + row * task.width"),
     kernel(
         "gates",
@@ -133,39 +145,61 @@ ACTIVATIONS = (
         "(load(input + task.width + at)) * load(input + at)",
     ),
 )
+BITS = (
+    # What no tolerance sees: a product and a sum in one, another order, another last digit.
+    kernel(
+        "norms",
+        "#pragma clang fp contract(off)",
+        "#pragma clang fp contract(fast)",
+        level="avx512",
+        file="unfused.h",
+    ),
+    kernel("products", "#pragma clang fp contract(off)", "", level="avx512", file="unfused.h"),
+    kernel(
+        "norms",
+        "                total.parts[part] += numbers;\n",
+        "                total.parts[0] += numbers;\n",
+    ),
+    numbers(
+        "norms",
+        "for (int half = PARTS / 2; half; half /= 2)",
+        "for (int half = 1; half < PARTS; half *= 2)",
+        level="base",
+    ),
+    numbers("attention", "0.0550087690f", "0.0550087760f"),
+    numbers("activations", "8.3334519073e-3f", "8.3334529073e-3f"),
+    numbers("gates", "below = power / (1.0f + power)", "below = power * (1.0f / (1.0f + power))"),
+    attention("constexpr float LOG2E = 1.44269504f", "constexpr float LOG2E = 1.44269516f"),
+    attention("127.0f / range", "1 / scale"),
+)
 ATTENTION = (
-    kernel("attention", "sums[each][vector] * scale", "sums[each][vector]"),
-    kernel(
-        "attention", "largest = larger(largest, load(row + at))", "largest = smaller(largest, load(row + at))"
-    ),
-    kernel("attention", "totals[each] * fade[each] + sum_of(total)", "totals[each] + sum_of(total)"),
-    kernel("attention", "row[at] = LOWEST;\n        if (distances)", "row[at] += 0;\n        if (distances)"),
-    kernel("attention", "apart > task.radius)", "apart >= task.radius)"),
-    kernel("attention", "task.causal && key > query", "task.causal && key >= query"),
-    kernel("attention", "first + at - (first_query + each)]", "first_query + each - (first + at)]"),
-    kernel("attention", "task.distances + head * task.reach", "task.distances"),
-    kernel("attention", "(begin - task.radius) / KEYS * KEYS : 0", "begin / KEYS * KEYS : 0"),
-    kernel(
-        "attention",
-        "last = end + task.radius < last ? end + task.radius : last",
-        "last = end < last ? end : last",
-    ),
-    kernel("attention", "task.value + group * size", "task.value"),
-    kernel("attention", "1 / known.totals[at]", "1 / known.totals[0]"),
-    kernel(
-        "attention",
-        "load(sums + each * size + vector * LANES) * fade[each]",
-        "load(sums + each * size + vector * LANES)",
-    ),
-    kernel(
-        "attention",
-        "    for (; at < size; at += LANES) add_values<COUNT, 1>(weights, values + at, stride, keys, fade, sums + at, size);\n",
+    attention("tiles.query_scales[tile.at + each];", "tiles.query_scales[tile.at];"),
+    attention("tiles.key_scales + tile.first + at)", "tiles.key_scales + at)"),
+    attention("largest = larger(largest, load(row + key))", "largest = smaller(largest, load(row + key))"),
+    attention("total * fade + sum_of(sums)", "total + sum_of(sums)"),
+    attention("at < tile.padded; at++) row[at] = LOWEST;", "at < tile.padded; at++) row[at] += 0;"),
+    attention("apart > task.radius)", "apart >= task.radius)"),
+    attention("task.causal && key > query", "task.causal && key >= query"),
+    attention("task.reach / 2 + tile.first - query;", "task.reach / 2 + query - tile.first;"),
+    attention("task.distances + head * task.reach", "task.distances"),
+    attention("(begin - task.radius) / KEYS * KEYS : 0", "begin / KEYS * KEYS : 0"),
+    attention("last = end + task.radius < last ? end + task.radius : last", "last = end < last ? end : last"),
+    attention("task.value + group * task.size", "task.value"),
+    attention("1 / tiles.totals[at]", "1 / tiles.totals[0]"),
+    attention("load(to) * weighed[each].fade", "load(to)"),
+    attention("power *= load(tiles.value_scales + tile.first + key);", ""),
+    attention("heavy / 255.0f}", "heavy / 256.0f}"),
+    attention("share = 255.0f / heavy", "share = 254.0f / heavy"),
+    attention("int(each * PART_BITS)", "int(each * PART_BITS / 2)"),
+    attention("(MIDDLE - QUERY_ZERO)", "MIDDLE", level="avx512"),
+    attention("sum += load(values + key", "sum = load(values + key"),
+    attention(
+        "    for (; column < task.size; column += LANES) add_values<1>(task, tiles, tile, bytes, weighed, column);\n",
         "",
         level="avx512",
     ),
-    kernel(
-        "attention",
-        "    for (; column < padded; column += LANES) scores_of<COUNT, 1>(queries, keys + column, wide, task.size, task.scale, scores + column);\n",
+    attention(
+        "    for (; column < tile.padded; column += LANES) scores_of<1>(task, tiles, tile, column, scores);\n",
         "",
         level="avx512",
     ),
@@ -195,24 +229,19 @@ LEVELS = (
         "_mm512_set1_epi32(four), _mm512_loadu_si512(weights)",
         "_mm512_loadu_si512(weights), _mm512_set1_epi32(four)",
     ),
-    dot(
-        "avxvnni",
-        "products",
-        "_mm256_set1_epi32(four), _mm256_loadu_si256(reinterpret_cast<const __m256i *>(weights))",
-        "_mm256_loadu_si256(reinterpret_cast<const __m256i *>(weights)), _mm256_set1_epi32(four)",
-    ),
+    dot("avxvnni", "products", "_mm256_set1_epi32(four), bytes", "bytes, _mm256_set1_epi32(four)"),
     dot("avx2", "products", "_mm256_add_epi32(__m256i(sums), ", "(__m256i)("),
     dot(
         "avx2",
         "sums_of_16_bits_hold_the_largest_pairs",
-        "_mm256_set1_epi32(four), _mm256_loadu_si256(reinterpret_cast<const __m256i *>(weights))",
-        "_mm256_loadu_si256(reinterpret_cast<const __m256i *>(weights)), _mm256_set1_epi32(four)",
+        "_mm256_set1_epi32(four), bytes",
+        "bytes, _mm256_set1_epi32(four)",
     ),
     dot(
         "sse41",
         "sums_of_16_bits_hold_the_largest_pairs",
-        "_mm_set1_epi32(four), _mm_loadu_si128(reinterpret_cast<const __m128i *>(weights))",
-        "_mm_loadu_si128(reinterpret_cast<const __m128i *>(weights)), _mm_set1_epi32(four)",
+        "_mm_set1_epi32(four), bytes",
+        "bytes, _mm_set1_epi32(four)",
     ),
     dot("base", "products", "_mm_shuffle_ps(low, high, 0xDD)", "_mm_shuffle_ps(low, high, 0x88)"),
     dot("base", "products", "_mm_cmpgt_epi8(none, raw)", "_mm_cmpgt_epi8(raw, none)"),
@@ -233,9 +262,9 @@ LEVELS = (
     arm64("products", "int32_t(0x80808080)", "int32_t(0x00808080)", file="kernels_neon.cc"),
     arm64(
         "attention",
-        "largest = larger(largest, load(row + at))",
-        "largest = smaller(largest, load(row + at))",
-        file="kernels.inc",
+        "largest = larger(largest, load(row + key))",
+        "largest = smaller(largest, load(row + key))",
+        file="attention.inc",
     ),
 )
 THREADS, VECTORS = "threads_that_share_texts_change_no_bit", "vectors_are_those_of_the_plan"
@@ -326,7 +355,7 @@ SESSION = (
         "position = turns.empty() ? 0 : longest; position < longest",
     ),
 )
-MUTANTS = (*NORMS, *BYTES, *PRODUCTS, *ACTIVATIONS, *ATTENTION, *ROTATIONS, *LEVELS, *SESSION)
+MUTANTS = (*NORMS, *BYTES, *PRODUCTS, *ACTIVATIONS, *BITS, *ATTENTION, *ROTATIONS, *LEVELS, *SESSION)
 
 
 def compiled(folder: Path, level: str, changed: Mapping[str, str]) -> Path:

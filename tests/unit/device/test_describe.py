@@ -14,6 +14,7 @@ from edgepack.errors import DeviceError, FloorError, ProofError
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription
+from edgepack.verifier.confined.limits import RunLimits
 from edgepack.verifier.confined.program import Ended
 
 shell = pytest.mark.tools("sh")
@@ -67,7 +68,13 @@ def test_a_device_that_does_not_say_what_it_is(said: str, context: HostContext) 
 
 
 def bundle_for(**platform: Any) -> Bundle:
-    manifest: dict[str, Any] = {"name": "b", "target": {"platform": platform}, "files": [], "runtime": None}
+    manifest: dict[str, Any] = {
+        "name": "b",
+        "target": {"platform": platform},
+        "files": [],
+        "runtime": None,
+        "runner": {"program": "embed"},
+    }
     return Bundle(directory=Path("b"), manifest=manifest)
 
 
@@ -147,7 +154,8 @@ class Answering:
     def __init__(self, output: str, code: int = 0) -> None:
         self.ended = Ended(output=output, messages="", code=code)
 
-    def run(self, bundle: Bundle, command: object) -> Ended:
+    def run(self, bundle: Bundle, command: object, *, limits: RunLimits) -> Ended:
+        assert limits.seconds <= 60, "it is ended before a slow device keeps anybody waiting"
         return self.ended
 
 
@@ -163,7 +171,7 @@ SPEED = {
 
 def test_the_programs_own_measurement() -> None:
     runner: Any = Answering(json.dumps(SPEED))
-    bundle = Bundle(directory=bundle_for().directory, manifest={"name": "b", "runner": {"program": "embed"}})
+    bundle = bundle_for()
     found = measure_speed(bundle, runner)
     assert found is not None
     assert (found.threads, found.lengths[0].texts_per_second, found.peak_mb, found.resident_mb) == (
@@ -192,6 +200,19 @@ def test_the_programs_own_measurement() -> None:
 )
 def test_a_measurement_that_is_none(said: str) -> None:
     runner: Any = Answering(said)
-    bundle = Bundle(directory=bundle_for().directory, manifest={"name": "b", "runner": {"program": "embed"}})
+    bundle = bundle_for()
     with pytest.raises(ProofError, match="answered --bench with something else than figures"):
         measure_speed(bundle, runner)
+
+
+@pytest.fixture(autouse=True)
+def plain_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bundles here have no files whose processor could be read."""
+    monkeypatch.setattr("edgepack.verifier.confined.limits.architecture", lambda path: None)
+
+
+@pytest.mark.parametrize("code", [-9, 9])
+def test_a_device_that_is_too_slow_or_has_no_gpu_is_not_measured(code: int) -> None:
+    runner: Any = Answering("", code)
+    bundle = bundle_for()
+    assert measure_speed(bundle, runner) is None

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.documents import EDITED, read_object
-from edgepack.models.read.safetensors import ITEM_BYTES, Array, TensorFile, open_tensors
+from edgepack.models.read.documents import EDITED
+from edgepack.models.read.model_folder import ModelFolder
+from edgepack.models.read.safetensors import ITEM_BYTES, Array, TensorFile
 
 CONFIG = "adapter_config.json"
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
@@ -54,17 +55,18 @@ class Adapter:
     """By the tensor's name in the base model."""
 
 
-def adapter_weights(folder: Path) -> Path:
+def adapter_weights(folder: ModelFolder) -> Path:
     """The file of an adapter's tensors. Raises ``ModelError``."""
-    found = next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
+    found = next((folder.directory / name for name in WEIGHTS if folder.has(name)), None)
     if found is None:
         raise ModelError(
-            f"{folder.name} has {CONFIG}, and no {WEIGHTS[0]}", hint="get the adapter whole, or save it again"
+            f"{folder.directory.name} has {CONFIG}, and no {WEIGHTS[0]}",
+            hint="get the adapter whole, or save it again",
         )
     return found
 
 
-def merge_adapter(base: TensorFile, folder: Path, destination: Path) -> None:
+def merge_adapter(base: TensorFile, folder: ModelFolder, destination: Path) -> None:
     """Write the merged weights, float32, as safetensors.
 
     Raises ``UnsupportedModelError`` for another kind of adapter than LoRA and DoRA, ``ModelError`` for one of another model.
@@ -83,10 +85,10 @@ def merge_adapter(base: TensorFile, folder: Path, destination: Path) -> None:
             stream.write(np.ascontiguousarray(_changed(base, name, tensor.shape, adapter), "<f4").tobytes())
 
 
-def _read(base: TensorFile, folder: Path) -> Adapter:
-    settings = read_object(folder / CONFIG)
+def _read(base: TensorFile, folder: ModelFolder) -> Adapter:
+    settings = folder.table(CONFIG)
     _require_lora(settings)
-    tensors = open_tensors(adapter_weights(folder))
+    tensors = folder.tensors(adapter_weights(folder))
     endings = _endings(base)
     changes: dict[str, Change] = {}
     for key in tensors.tensors:

@@ -26,9 +26,9 @@ def fitting_tokenizer(tokenizer: Path, rows: int | None, *, context: BuildContex
     Such a token in a text is plain text then; transformers fails at it. Raises ``ModelError`` where words, or what is put around each
     text, lie beyond the table.
     """
-    if rows is None or (highest := highest_token(tokenizer)) < rows:
+    if rows is None or (highest := highest_token(opened := open_tokenizer(tokenizer))) < rows:
         return tokenizer
-    beyond = _beyond(open_tokenizer(tokenizer), rows)
+    beyond = _beyond(opened, rows)
     if not beyond:
         raise ModelError(
             f"tokenizer.json has token {highest}, the model's embedding table has {rows} rows",

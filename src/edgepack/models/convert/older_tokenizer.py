@@ -20,8 +20,8 @@ from edgepack.models.convert.sentencepiece import (
     read_sentencepiece,
 )
 from edgepack.models.convert.tokenizer_classes import CLASSES, FAMILIES, MODELS, Family, Said
-from edgepack.models.read.documents import read_optional
 from edgepack.models.read.hub_layout import OLDER_SETTINGS, OLDER_TOKENIZERS
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.panics import panics_reported
 
 FILE = "tokenizer.json"
@@ -32,23 +32,22 @@ SPECIALS, ADDED = OLDER_SETTINGS
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
-def tokenizer_file(directory: Path, config: Mapping[str, Any], *, context: BuildContext) -> Path:
+def tokenizer_file(source: ModelFolder, *, context: BuildContext) -> Path:
     """The tokenizer.json of a folder; of one that has older files only, made of these and kept in the store.
 
     Raises as ``converted_tokenizer`` does.
     """
-    own = directory / FILE
-    if own.is_file():
-        return own
-    older = [name for name in OLDER_TOKENIZERS if (directory / name).is_file()]
-    used = [*older, *(name for name in (SETTINGS, *OLDER_SETTINGS) if (directory / name).is_file())]
+    if source.has(FILE):
+        return source.directory / FILE
+    older = [name for name in OLDER_TOKENIZERS if source.has(name)]
+    used = [*older, *(name for name in (SETTINGS, *OLDER_SETTINGS) if source.has(name))]
 
     def make(folder: Path) -> None:
-        (folder / FILE).write_text(converted_tokenizer(directory, config), encoding="utf-8")
+        (folder / FILE).write_text(converted_tokenizer(source), encoding="utf-8")
 
     inputs = {
-        **{name: sha256_of(directory / name) for name in used},
-        "model_type": str(config.get("model_type")),
+        **{name: sha256_of(source.directory / name) for name in used},
+        "model_type": str(source.config.get("model_type")),
         "tokenizers": tokenizers.__version__,
         "schema": SCHEMA,
     }
@@ -57,17 +56,17 @@ def tokenizer_file(directory: Path, config: Mapping[str, Any], *, context: Build
 
 
 @panics_reported()
-def converted_tokenizer(directory: Path, config: Mapping[str, Any]) -> str:
+def converted_tokenizer(source: ModelFolder) -> str:
     """The text of a tokenizer.json. Raises ``ModelError``, and ``UnsupportedModelError`` for a class that is not known here."""
-    said = _said(directory)
-    family = _family(directory, said, config)
+    said = _said(source)
+    family = _family(source, said)
     said = {**family.specials, **said}
-    model = read_sentencepiece(directory / family.files[0]) if family.files[0] in MODELS else None
+    model = read_sentencepiece(source.directory / family.files[0]) if family.files[0] in MODELS else None
     if model is not None:
         # transformers takes these in place of those that the files name.
         said["additional_special_tokens"] = [*_of_pieces(model), *family.further]
     try:
-        tokenizer = family.make(directory, said, model)
+        tokenizer = family.make(source.directory, said, model)
     except (ModelError, UnsupportedModelError):
         raise
     except Exception as error:  # the library raises plain Exception
@@ -84,20 +83,20 @@ def converted_tokenizer(directory: Path, config: Mapping[str, Any]) -> str:
     return str(tokenizer.to_str())
 
 
-def _said(directory: Path) -> dict[str, Any]:
+def _said(source: ModelFolder) -> dict[str, Any]:
     """What tokenizer_config.json says, and the two files that older versions wrote beside it."""
-    settings = read_optional(directory / SETTINGS)
+    settings = source.optional(SETTINGS)
     said = {key: value for key, value in settings.items() if value is not None or key in ROLES}
     if "added_tokens_decoder" not in said:
-        said |= read_optional(directory / SPECIALS)
-        added = read_optional(directory / ADDED)
+        said |= source.optional(SPECIALS)
+        added = source.optional(ADDED)
         said["added"] = [token for token, _ in sorted(added.items(), key=lambda each: each[1])]
     return said
 
 
-def _family(directory: Path, said: Said, config: Mapping[str, Any]) -> Family:
+def _family(source: ModelFolder, said: Said) -> Family:
     named = str(said.get("tokenizer_class", "")).removesuffix("Fast")
-    kind = config.get("model_type")
+    kind = source.config.get("model_type")
     name = named if named in FAMILIES else CLASSES.get(str(kind), "")
     if not name:
         raise UnsupportedModelError(
@@ -105,7 +104,7 @@ def _family(directory: Path, said: Said, config: Mapping[str, Any]) -> Family:
             hint=f"edgepack makes one of {', '.join(sorted(FAMILIES))}; transformers' save_pretrained writes one of others",
         )
     family = FAMILIES[name]
-    if missing := [file for file in family.files if not (directory / file).is_file()]:
+    if missing := [file for file in family.files if not source.has(file)]:
         raise ModelError(
             f"there is no tokenizer.json, and no {missing[0]} that {name} is made of",
             hint="fetch the model again, whole",

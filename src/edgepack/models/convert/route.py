@@ -3,18 +3,15 @@
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, UnsupportedModelError, UsageError
 from edgepack.files.store import sha256_of
-from edgepack.models.read.documents import read_json, read_object
-from edgepack.models.read.sentence_transformers import SETTINGS
+from edgepack.models.read.model_folder import MODULES, SETTINGS, ModelFolder
 
-MODULES = "modules.json"
 KINDS = ("Router", "Asym")
 CONFIGS = ("router_config.json", "config.json")
 """Of the module itself, newer versions' name first."""
@@ -30,24 +27,24 @@ class Module:
     folder: Path
 
 
-def is_routed(directory: Path) -> bool:
+def is_routed(folder: ModelFolder) -> bool:
     """Whether modules.json sends texts one of several ways."""
-    return any(_name(each["type"]) in KINDS for each in _listed(directory))
+    return not set(KINDS).isdisjoint(folder.kinds or ())
 
 
-def routed_folder(directory: Path, route: str | None, *, context: BuildContext) -> Path:
+def routed_folder(source: ModelFolder, route: str | None, *, context: BuildContext) -> ModelFolder:
     """The folder itself; of a model with routes, one like any other of the modules on one route, kept in the store.
 
     Raises ``UnsupportedModelError`` where none of several is chosen, ``UsageError`` for one that there is not, ``ModelError``.
     """
-    if not is_routed(directory):
+    if not is_routed(source):
         if route is not None:
             raise UsageError(
                 f"the model has no routes, so that --route {route} chooses nothing", hint="leave --route out"
             )
-        return directory
-    modules = _on_route(directory, route)
-    files = _files(directory, modules)
+        return source
+    modules = _on_route(source, route)
+    files = _files(source, modules)
     inputs = {name: sha256_of(path) for name, path in files.items()}
 
     def make(folder: Path) -> None:
@@ -56,7 +53,8 @@ def routed_folder(directory: Path, route: str | None, *, context: BuildContext) 
             _link(path, folder / name)
         write_modules(folder, modules)
 
-    return context.store.cached("route", {**inputs, "modules": " ".join(each.kind for each in modules)}, make)
+    inputs["modules"] = " ".join(each.kind for each in modules)
+    return ModelFolder(directory=context.store.cached("route", inputs, make))
 
 
 def write_modules(folder: Path, modules: Sequence[Module]) -> None:
@@ -72,39 +70,31 @@ def _place(at: int, module: Module) -> str:
     return f"{at}_{_name(module.kind)}" if at else ""
 
 
-def _name(kind: Any) -> str:
-    return str(kind).rpartition(".")[2]
+def _name(kind: str) -> str:
+    return kind.rpartition(".")[2]
 
 
-def _listed(directory: Path) -> list[Mapping[str, Any]]:
-    path = directory / MODULES
-    modules = read_json(path) if path.is_file() else []
-    fitting = isinstance(modules, list) and all(isinstance(each, dict) and "type" in each for each in modules)
-    places = [each["idx"] if isinstance(each.get("idx"), int) else 0 for each in modules] if fitting else []
-    return [modules[at] for at in sorted(range(len(places)), key=places.__getitem__)]
-
-
-def _on_route(directory: Path, route: str | None) -> list[Module]:
+def _on_route(source: ModelFolder, route: str | None) -> list[Module]:
     found = []
-    for module in _listed(directory):
-        folder = _below(directory, str(module.get("path", "")))
-        if _name(module["type"]) in KINDS:
-            found += _chosen(folder, route)
+    for module in source.modules or ():
+        folder = _below(source.directory, module.folder)
+        if module.kind in KINDS:
+            found += _chosen(ModelFolder(directory=folder), route)
         else:
-            found.append(Module(kind=str(module["type"]), folder=folder))
+            found.append(Module(kind=module.type, folder=folder))
     return found
 
 
-def _chosen(folder: Path, route: str | None) -> list[Module]:
-    path = next((folder / name for name in CONFIGS if (folder / name).is_file()), None)
-    if path is None:
+def _chosen(router: ModelFolder, route: str | None) -> list[Module]:
+    file = next(filter(router.has, CONFIGS), None)
+    if file is None:
         raise ModelError(
             f"the model has routes, and no {CONFIGS[0]} that lists them", hint="fetch the model again, whole"
         )
-    said = read_object(path)
+    said = router.table(file)
     kinds, structure = said.get("types"), said.get("structure")
     if not isinstance(kinds, dict) or not isinstance(structure, dict) or not structure:
-        raise ModelError(f"{path.name} lists no routes", hint="fetch the model again, whole")
+        raise ModelError(f"{file} lists no routes", hint="fetch the model again, whole")
     routes = {str(name): tuple(map(str, ids)) for name, ids in structure.items() if isinstance(ids, list)}
     if route is None and len(set(routes.values())) == 1:
         route = next(iter(routes))
@@ -116,10 +106,8 @@ def _chosen(folder: Path, route: str | None) -> list[Module]:
     if route not in routes:
         raise UsageError(f"the model has no route {route}", hint=f"it has {' and '.join(sorted(routes))}")
     if unknown := [each for each in routes[route] if each not in kinds]:
-        raise ModelError(
-            f"{path.name} does not say what {unknown[0]} is", hint="fetch the model again, whole"
-        )
-    return [Module(kind=str(kinds[each]), folder=_below(folder, each)) for each in routes[route]]
+        raise ModelError(f"{file} does not say what {unknown[0]} is", hint="fetch the model again, whole")
+    return [Module(kind=str(kinds[each]), folder=_below(router.directory, each)) for each in routes[route]]
 
 
 def _below(directory: Path, folder: str) -> Path:
@@ -131,9 +119,9 @@ def _below(directory: Path, folder: str) -> Path:
     return directory.joinpath(*parts)
 
 
-def _files(directory: Path, modules: Sequence[Module]) -> dict[str, Path]:
+def _files(source: ModelFolder, modules: Sequence[Module]) -> dict[str, Path]:
     """By their names in the finished folder."""
-    files = {name: directory / name for name in ABOUT if (directory / name).is_file()}
+    files = {name: source.directory / name for name in ABOUT if source.has(name)}
     for at, module in enumerate(modules):
         place = f"{_place(at, module)}/" if at else ""
         inside = module.folder.iterdir() if module.folder.is_dir() else ()

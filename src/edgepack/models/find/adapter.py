@@ -9,11 +9,10 @@ from edgepack.context import BuildContext
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import sha256_of
 from edgepack.models.convert.adapter import CONFIG, WEIGHTS, adapter_weights, merge_adapter
-from edgepack.models.find.folder import list_names
 from edgepack.models.find.hub import HUB_PREFIX
 from edgepack.models.find.remote import find_remote
 from edgepack.models.read import hub_layout
-from edgepack.models.read.documents import read_object
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.safetensors import open_tensors, shard_names
 from edgepack.records.model import RemoteModel
 
@@ -43,10 +42,13 @@ def merged_model(adapter: Path, *, fetched: bool = False, context: BuildContext)
 
     An adapter that was ``fetched`` may not name a folder of this machine. Raises ``ModelError`` and ``UnsupportedModelError``.
     """
-    base = _base(adapter, context, fetched=fetched)
+    said = ModelFolder(directory=adapter)
+    base = _base(said, context, fetched=fetched)
     tensors = open_tensors(base / _weights(base, context))
-    described = {folder: hub_layout.descriptions(list_names(folder)) for folder in (base, adapter)}
-    used = [*tensors.files, adapter / CONFIG, adapter_weights(adapter)]
+    described = {
+        each.directory: hub_layout.descriptions(each.names) for each in (ModelFolder(directory=base), said)
+    }
+    used = [*tensors.files, adapter / CONFIG, adapter_weights(said)]
     used += [folder / name for folder, names in described.items() for name in names]
 
     def make(folder: Path) -> None:
@@ -56,18 +58,18 @@ def merged_model(adapter: Path, *, fetched: bool = False, context: BuildContext)
                 shutil.copyfile(source / name, folder / name)
         if CARD not in described[adapter]:
             (folder / CARD).unlink(missing_ok=True)
-        merge_adapter(tensors, adapter, folder / hub_layout.SAFETENSORS)
+        merge_adapter(tensors, said, folder / hub_layout.SAFETENSORS)
 
     inputs = {f"{at} {path.name}": sha256_of(path) for at, path in enumerate(used)}
-    context.note(f"an adapter (LoRA), merged into {read_object(adapter / CONFIG)['base_model_name_or_path']}")
+    context.note(f"an adapter (LoRA), merged into {said.table(CONFIG)['base_model_name_or_path']}")
     return context.store.cached("merged-adapter", {**inputs, "schema": SCHEMA}, make)
 
 
-def _base(adapter: Path, context: BuildContext, *, fetched: bool) -> Path:
+def _base(adapter: ModelFolder, context: BuildContext, *, fetched: bool) -> Path:
     """The folder of the model that an adapter was trained on: a local one, or the hub's."""
-    settings = read_object(adapter / CONFIG)
+    settings = adapter.table(CONFIG)
     named = str(settings.get("base_model_name_or_path") or "")
-    local = None if fetched else _local(adapter, named)
+    local = None if fetched else _local(adapter.directory, named)
     if local is not None:
         return local
     if not re.fullmatch(r"(?:hf:)?[\w.-]+/[\w.-]+", named):

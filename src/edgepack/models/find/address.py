@@ -15,14 +15,13 @@ from edgepack.files.archives import SUFFIXES
 from edgepack.files.store import written_beside
 from edgepack.models.find.hub import DEFAULT_ENDPOINT, Hub, endpoint
 from edgepack.models.read import hub_layout
-from edgepack.models.read.modules import module_folders
+from edgepack.models.read.model_folder import MODULES, ModelFolder
 from edgepack.models.read.safetensors import shard_names
 from edgepack.records.model import RemoteModel
 
 DESCRIPTIONS = (*hub_layout.DESCRIPTIONS, *hub_layout.OLDER_TOKENIZERS, *hub_layout.OLDER_SETTINGS)
 FOLDER_NAMES = (*DESCRIPTIONS, *hub_layout.WEIGHTS, "model.onnx", "onnx/model.onnx")
 """What is looked for at the address of a folder, since a server need not list it; then what these name."""
-MODULES = "modules.json"
 IN_MODULES = ("config.json", hub_layout.SAFETENSORS, hub_layout.PICKLED, "tokenizer.json")
 
 
@@ -146,9 +145,8 @@ def _all_seen(base: str, names: Iterable[str], context: BuildContext) -> dict[st
     seen = _seen(base, names, context)
     indexes = [name for name in (hub_layout.SHARD_INDEX, hub_layout.PICKLED_INDEX) if name in seen]
     texts = {name: _read(base, name, seen[name], context) for name in (MODULES, *indexes) if name in seen}
-    folders = (
-        [folder for _, folder in module_folders(texts[MODULES].parent) or ()] if MODULES in texts else []
-    )
+    modules = ModelFolder(directory=texts[MODULES].parent).modules if MODULES in texts else None
+    folders = [each.folder for each in modules or ()]
     named = {f"{folder}/{name}" for folder in folders if re.fullmatch(r"\w+", folder) for name in IN_MODULES}
     named |= {shard for index in indexes for shard in shard_names(texts[index])}
     return seen | (_seen(base, sorted(named), context) if named else {})

@@ -21,6 +21,7 @@ from edgepack.fetch.http import HASTY, PATIENT, UNREACHABLE_HINT
 from edgepack.files.store import sha256_of
 from edgepack.models.find import hub, wheel
 from edgepack.models.find.collect import find_model
+from edgepack.models.find.decide import ModelRequest
 from edgepack.models.find.folder import read_folder
 from edgepack.models.find.remote import ingest_remote
 from edgepack.records.model import FileDigest, ModelSource
@@ -116,15 +117,10 @@ def ingest_entry(entry: Entry, *, reading: Reading = UNSAID, context: BuildConte
     context.note(f"{entry.size / 1e6:.1f} MB, sha256 verified, {place}")
     # The same whatever the place: what was fetched is told by the digests.
     origin = f"{CATALOGUE_PREFIX}{entry.name}"
-    source = read_folder(
-        directory,
-        name=entry.name,
-        origin=origin,
-        license=entry.license,
-        reading=reading,
-        known=entry.pooling,
-        context=context,
+    asked = ModelRequest(
+        name=entry.name, origin=origin, license=entry.license, reading=reading, known=entry.pooling
     )
+    source = read_folder(directory, asked, context=context)
     return with_known_facts(source, entry)
 
 

@@ -6,67 +6,45 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError
 from edgepack.models.convert.route import is_routed
-from edgepack.models.find.folder import list_names
+from edgepack.models.find.decide import ModelRequest, decide
 from edgepack.models.graph.onnx_file import external_locations
-from edgepack.models.heads.classification import has_head, labels_of
-from edgepack.models.outputs.kinds import kind_of
 from edgepack.models.read import hub_layout
-from edgepack.models.read.card import read_card
-from edgepack.models.read.documents import read_optional
-from edgepack.models.read.modules import read_modules
-from edgepack.models.read.purpose import Evidence, require_embedder
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.safetensors import shard_names
-from edgepack.models.read.static import is_static, static_folder
-from edgepack.records.target import PoolingMode, Reading
+from edgepack.models.read.static import static_folder
 
 
 def collect(
     names: Iterable[str],
     get: Callable[[str], None],
     folder: Path,
+    asked: ModelRequest,
     *,
-    model: str,
-    reading: Reading,
-    known: PoolingMode | None = None,
-    onnx: str | None = None,
     context: BuildContext,
 ) -> None:
     """Fill ``folder`` with one model: ``get(name)`` puts a file of ``names`` there.
 
-    The small files come first, so that a model which cannot be used is refused before its weights are fetched. With
-    ``onnx``, that graph is taken. Raises ``ModelError`` or ``UnsupportedModelError``.
+    The small files come first, so that a model which cannot be used is refused before its weights are fetched. Raises ``ModelError`` or ``UnsupportedModelError``.
     """
-    there = set(names)
-    if onnx is None:
+    there, model = set(names), asked.name
+    if not asked.graph:
         hub_layout.require_model(there, model)
     for name in hub_layout.descriptions(there):
         get(name)
-    if onnx is None and is_routed(folder):
+    read = ModelFolder(directory=folder)
+    if not asked.graph and is_routed(read):
         for name in hub_layout.all_plain(there):
             get(name)
         return
-    config = read_optional(folder / "config.json")
-    card = read_card(folder / "README.md")
-    evidence = Evidence(directory=folder, config=config, card=card, known=known is not None)
-    headed = not reading.treat_as_embedding and has_head(folder, config)
-    gives = None if headed or reading.treat_as_embedding else kind_of(folder, config, card, model)
-    if headed:
-        labels_of(config, model)
-    elif gives is None:
-        require_embedder(evidence, model, treat=reading.treat_as_embedding)
-    if onnx is None and is_static(folder, config):
+    decision = decide(read, asked)
+    if decision.kind == "static":
         place = static_folder(there, model)
         for name in {f"{place}tokenizer.json", f"{place}model.safetensors"} - set(
             hub_layout.descriptions(there)
         ):
             get(name)
         return
-    if not headed and gives is None:
-        read_modules(folder)
-    hub_layout.require_tokenizer(there, model)
-    if onnx is None:
-        hub_layout.require_config(there, model)
-    chosen = onnx or hub_layout.choose_weights(there, config, model, context=context)
+    chosen = hub_layout.weights_of(there, read.config, model, graph=asked.graph, context=context)
     get(chosen)
     if chosen.endswith(".onnx"):
         parent = chosen.rpartition("/")[0]
@@ -81,11 +59,9 @@ def collect(
             get(name)
 
 
-def collect_from_tree(
-    tree: Path, folder: Path, *, model: str, reading: Reading, context: BuildContext
-) -> None:
+def collect_from_tree(tree: Path, folder: Path, asked: ModelRequest, *, context: BuildContext) -> None:
     """Move the one model that is somewhere below ``tree`` into ``folder``."""
-    root = find_model(tree, model)
+    root, model = find_model(tree, asked.name), asked.name
 
     def get(name: str) -> None:
         source = root / name
@@ -94,7 +70,7 @@ def collect_from_tree(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         source.replace(folder / name)
 
-    collect(list_names(root), get, folder, model=model, reading=reading, context=context)
+    collect(ModelFolder(directory=root).names, get, folder, asked, context=context)
 
 
 def find_model(tree: Path, model: str) -> Path:

@@ -1,9 +1,7 @@
 """A model folder in the Hugging Face layout, read and checked."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from edgepack.context import BuildContext, Extension
 from edgepack.errors import ModelError, UnsupportedModelError
@@ -11,185 +9,140 @@ from edgepack.files.store import digest_file
 from edgepack.models.convert.fitting_tokenizer import fitting_tokenizer
 from edgepack.models.convert.older_tokenizer import tokenizer_file
 from edgepack.models.convert.route import routed_folder
+from edgepack.models.find.decide import Decision, ModelRequest, decide
 from edgepack.models.find.static import read_static_folder
-from edgepack.models.graph.onnx_file import (
-    output_dimension,
-    output_shapes,
-    precision_of_file,
-    require_external_files,
-    vocabulary_rows,
-)
+from edgepack.models.find.weights import Size, Weights, open_weights, size_of_weights
 from edgepack.models.graph.writer import OUTPUT
-from edgepack.models.heads.classification import HeadReading, has_head, read_head
-from edgepack.models.heads.setfit import SetFitReading, is_setfit, read_setfit
-from edgepack.models.lower.adapt import dimension_of_graph
-from edgepack.models.outputs.kinds import kind_of, read_kind
-from edgepack.models.outputs.reading import OutputsReading, has_three_heads, read_three_heads
+from edgepack.models.heads.classification import read_head
+from edgepack.models.heads.setfit import with_setfit
+from edgepack.models.outputs.colbert import read_colbert
+from edgepack.models.outputs.reading import has_three_heads, with_three_heads
+from edgepack.models.outputs.splade import read_splade
 from edgepack.models.read import hub_layout
 from edgepack.models.read.architectures import written_by
-from edgepack.models.read.card import read_card
-from edgepack.models.read.documents import read_optional, size_of
-from edgepack.models.read.made_small import read_made_small
-from edgepack.models.read.modules import read_modules
-from edgepack.models.read.pooling import PoolingReading, read_pooling
-from edgepack.models.read.purpose import Evidence, require_embedder
-from edgepack.models.read.safetensors import embedding_table, open_tensors
-from edgepack.models.read.sentence_transformers import SETTINGS, Prompts, read_max_length, read_prompts
-from edgepack.models.read.static import is_static
-from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, Dense, Head, LayerNorm, ModelSource, Unit
-from edgepack.records.target import UNSAID, PoolingMode, Reading
+from edgepack.models.read.model_folder import CONFIG, LENGTH_FILES, SETTINGS, ModelFolder
+from edgepack.models.read.pooling import VectorReading, read_pooling
+from edgepack.models.read.purpose import require_embedder
+from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
+from edgepack.records.model import Dense, Head, LayerNorm, ModelSource, Unit
 
 
-def read_folder(
-    directory: Path,
-    *,
-    name: str,
-    origin: str,
-    context: BuildContext,
-    reading: Reading = UNSAID,
-    onnx: Path | None = None,
-    license: str | None = None,
-    known: PoolingMode | None = None,
-) -> ModelSource:
-    """The model in a folder; with ``onnx``, that graph of it, whose config.json may then be missing.
-
-    ``license`` stands where the folder has no model card, ``known`` is the catalogue's word on the pooling. Raises
-    ``ModelError`` or ``UnsupportedModelError``.
-    """
-    if onnx is None:
-        directory = routed_folder(directory, reading.route, context=context)
-    names = list_names(directory)
-    if onnx is None:
-        hub_layout.require_model(names, name)
-    config = hub_layout.text_part(read_optional(directory / "config.json"))
-    card = read_card(directory / "README.md")
-    evidence = Evidence(directory=directory, config=config, card=card, known=known is not None)
-    setfit = not reading.treat_as_embedding and onnx is None and is_setfit(directory)
-    headed = not setfit and not reading.treat_as_embedding and has_head(directory, config)
-    other = headed or setfit or reading.treat_as_embedding
-    gives = None if other else kind_of(directory, config, card, name)
-    if not headed and gives is None:
-        require_embedder(evidence, name, treat=reading.treat_as_embedding)
-    if onnx is None and is_static(directory, config):
-        return read_static_folder(
-            directory, names, config, card, name=name, origin=origin, reading=reading, license=license
-        )
-    modules = None if headed or gives else read_modules(directory)
-    hub_layout.require_tokenizer(names, name)
-    if onnx is None:
-        hub_layout.require_config(names, name)
-    chosen = onnx or directory / hub_layout.choose_weights(names, config, name, context=context)
-    is_graph = chosen.suffix == ".onnx"
-    tensors, outputs = ({}, output_shapes(chosen)) if is_graph else (open_tensors(chosen).tensors, {})
-    evidence = replace(evidence, tensors={each: of.shape for each, of in tensors.items()}, outputs=outputs)
-    warnings: tuple[str, ...] = ()
-    head = None
-    tokenizer = tokenizer_file(directory, config, context=context)
-    if headed and not is_graph:
-        found = read_head(directory, config, chosen, name)
-        head, pools = found.head, _before(found, reading, name)
-        context.note(f"{name} is {head.noun}: {_in_words(head)}")
-    elif gives and not is_graph:
-        pools = _of_outputs(read_kind(gives, directory, config, chosen, tokenizer, name), reading, name)
-    else:
-        warnings += require_embedder(evidence, name, treat=reading.treat_as_embedding)
-        bases = (name, *card.bases, str(config.get("_name_or_path", "")))
-        pools = read_pooling(modules, bases, card, known=known, in_graph=OUTPUT in outputs, reading=reading)
-    writer = None if is_graph else written_by(config, context)
-    reach = writer.max_tokens(config) if writer and writer.max_tokens else None
-    max_length, length_files = read_max_length(directory, config, reach=reach, note=context.note)
-    prompts = read_prompts(directory)
-    if modules is not None and not modules.pools_prompts:
-        warnings += _without_prompts({**prompts.texts, **reading.prompts})
-    precision, doubts = _precision(chosen, config) if is_graph else (FULL_PRECISION, ())
-    weight_files, dimension, rows = (
-        _measure_graph(chosen, config, context) if is_graph else _measure_weights(chosen, config)
+def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) -> ModelSource:
+    """The model in a folder. Raises ``ModelError`` or ``UnsupportedModelError``."""
+    folder = ModelFolder(directory=directory)
+    if not asked.graph:
+        folder = routed_folder(folder, asked.reading.route, context=context)
+        hub_layout.require_model(folder.names, asked.name)
+    decision = decide(folder, asked)
+    if decision.kind == "static":
+        return read_static_folder(folder, decision.evidence.card, asked)
+    chosen = hub_layout.weights_of(
+        folder.names, folder.config, asked.name, graph=asked.graph, context=context
     )
-    if setfit and not is_graph:
-        classifier = read_setfit(directory, pools.pooling.dimension(dimension), name)
-        head, pools = classifier.head, _before_setfit(classifier, pools)
-        context.note(f"{name} is {head.noun}: {_in_words(head)}")
-    if pools.outputs is None:
-        _require_agreement(pools, dimension)
-        if not is_graph and head is None and has_three_heads(directory):
-            three, files = read_three_heads(directory, tokenizer, dimension, rows or 0)
-            pools = replace(pools, outputs=three, files=(*pools.files, *files))
-    if pools.outputs is not None:
-        context.note(f"{name} is {pools.outputs.noun}")
-    tokenizer = fitting_tokenizer(tokenizer, rows, context=context)
-    if pools.outputs is not None and writer is None:
-        raise UnsupportedModelError(
-            f"{name} is {pools.outputs.noun} of the architecture {config.get('model_type')!r}, whose graph edgepack does not write",
-            hint="sparse vectors and vectors of tokens are given of architectures that edgepack or a plugin writes",
-        )
-    used = {*pools.files, *length_files, *prompts.files}
-    used |= {"config.json", "sentence_bert_config.json"} & set(names)
-    used |= {path.relative_to(directory).as_posix() for path in weight_files}
-    digests = [digest_file(directory / path, relative_to=directory) for path in used]
+    weights = open_weights(folder, folder.directory / chosen)
+    tokenizer = tokenizer_file(folder, context=context)
+    warnings: tuple[str, ...] = ()
+    if weights.is_graph or decision.kind in ("vector", "setfit"):
+        evidence = weights.added_to(decision.evidence)
+        warnings = require_embedder(evidence, asked.name, treat=asked.reading.treat_as_embedding)
+        made = _pooled(decision, weights, asked)
+    else:
+        made = _of_tensors(decision, weights, tokenizer, asked)
+    size = size_of_weights(weights, folder.config, context)
+    vector = _with_more(made, decision, weights, size, tokenizer, asked.name)
+    if vector.noun:
+        labels = f": {_in_words(vector.head)}" if vector.head else ""
+        context.note(f"{asked.name} is {vector.noun}{labels}")
+    tokenizer = fitting_tokenizer(tokenizer, size.rows, context=context)
+    writer = None if weights.is_graph else written_by(folder.config, context)
+    if vector.outputs is not None and writer is None:
+        raise _unwritten(folder, vector, asked.name)
+    reach = writer.max_tokens(folder.config) if writer and writer.max_tokens else None
+    max_length, length_files = read_max_length(folder, reach=reach, note=context.note)
+    prompts = read_prompts(folder)
+    warnings += _without_prompts(decision, {**prompts.texts, **asked.reading.prompts})
+    warnings += (*vector.warnings, *_default_prompt(prompts), *size.warnings, *_not_ours(writer))
+    # The prompts of a multi-vector encoder are part of how it reads queries and documents.
+    own = decision.kind != "colbert"
+    used = {*vector.files, *length_files, *prompts.files, *({CONFIG, LENGTH_FILES[0]} & set(folder.names))}
+    used |= {path.relative_to(folder.directory).as_posix() for path in size.files}
+    digests = [digest_file(folder.directory / path, relative_to=folder.directory) for path in used]
     digests.append(digest_file(tokenizer, relative_to=tokenizer.parent))
     return ModelSource(
-        name=name,
-        origin=origin,
-        directory=directory,
-        weights=None if is_graph else chosen,
-        onnx=chosen if is_graph else None,
+        name=asked.name,
+        origin=asked.origin,
+        directory=folder.directory,
+        weights=None if weights.is_graph else weights.file,
+        onnx=weights.file if weights.is_graph else None,
         tokenizer=tokenizer,
-        config=config,
-        pooling=pools.pooling,
+        config=folder.config,
+        pooling=vector.pooling,
         max_length=max_length,
-        dimension=pools.dimension or pools.pooling.dimension(dimension),
-        license=card.license or license,
+        dimension=vector.dimension or vector.pooling.dimension(size.dimension),
+        license=decision.evidence.card.license or asked.license,
         files=tuple(sorted(digests, key=lambda file: file.path)),
-        # Those of a multi-vector encoder are part of how it reads queries and documents.
-        prompts={**(prompts.texts if gives != "colbert" else {}), **reading.prompts},
-        pooling_from=pools.origin,
-        default_prompt=None if gives == "colbert" else prompts.default,
-        reading=reading,
-        warnings=tuple(
-            dict.fromkeys(
-                [*warnings, *pools.warnings, *_default_prompt(prompts), *doubts, *_not_ours(writer)]
-            )
-        ),
-        precision=precision,
-        head=head,
-        outputs=pools.outputs,
+        prompts={**(prompts.texts if own else {}), **asked.reading.prompts},
+        pooling_from=vector.origin,
+        default_prompt=prompts.default if own else None,
+        reading=asked.reading,
+        warnings=tuple(dict.fromkeys(warnings)),
+        precision=size.precision,
+        head=vector.head,
+        outputs=vector.outputs,
         graph_by=writer.identity if writer else "",
     )
 
 
-def _before(found: HeadReading, reading: Reading, name: str) -> PoolingReading:
-    """The pooling that a head's vector is made by. Raises ``UnsupportedModelError`` where another is asked for."""
-    if reading.pooling is not None or reading.normalize is not None:
-        raise UnsupportedModelError(
-            f"{name} is {found.head.noun}: its pooling is part of its head and cannot be set",
-            hint="leave --pooling, --normalize and --no-normalize out",
-        )
-    return PoolingReading(
-        pooling=found.pooling, origin="config.json", token_dimension=None, files=found.files, warnings=()
+def _pooled(decision: Decision, weights: Weights, asked: ModelRequest) -> VectorReading:
+    """The vectors of an encoder, or of a graph. Raises ``ModelError`` or ``UnsupportedModelError``."""
+    folder, card = decision.evidence.folder, decision.evidence.card
+    return read_pooling(
+        decision.modules,
+        (asked.name, *card.bases, str(folder.config.get("_name_or_path", ""))),
+        card,
+        known=asked.known,
+        in_graph=OUTPUT in weights.outputs,
+        reading=asked.reading,
     )
 
 
-def _before_setfit(found: SetFitReading, pools: PoolingReading) -> PoolingReading:
-    """The encoder's own pooling, and the length that the classifier was trained on."""
-    pooling = replace(pools.pooling, normalize=pools.pooling.normalize or found.normalize)
-    return replace(pools, pooling=pooling, files=(*pools.files, *found.files))
+def _of_tensors(decision: Decision, weights: Weights, tokenizer: Path, asked: ModelRequest) -> VectorReading:
+    """The vectors of the kinds that have something of their own behind the encoder. Raises as ``_pooled`` does."""
+    folder, name = decision.evidence.folder, asked.name
+    if decision.kind == "head":
+        found = read_head(folder, weights.file, name)
+    elif decision.kind == "splade":
+        found = read_splade(folder, weights.file, name)
+    else:
+        found = read_colbert(folder, weights.file, tokenizer, name)
+    if asked.reading.pooling is None and asked.reading.normalize is None:
+        return found
+    of = "its head" if found.head else "the model"
+    raise UnsupportedModelError(
+        f"{name} is {found.noun}: its pooling is part of {of} and cannot be set",
+        hint="leave --pooling, --normalize and --no-normalize out",
+    )
 
 
-def _of_outputs(found: OutputsReading, reading: Reading, name: str) -> PoolingReading:
-    """How the vector beside the outputs is made. Raises ``UnsupportedModelError`` where another pooling is asked for."""
-    if reading.pooling is not None or reading.normalize is not None:
-        raise UnsupportedModelError(
-            f"{name} is {found.outputs.noun}: its pooling is part of the model and cannot be set",
-            hint="leave --pooling, --normalize and --no-normalize out",
-        )
-    return PoolingReading(
-        pooling=found.pooling,
-        origin="config.json",
-        token_dimension=None,
-        files=found.files,
-        warnings=(),
-        outputs=found.outputs,
-        dimension=found.dimension,
+def _with_more(
+    found: VectorReading, decision: Decision, weights: Weights, size: Size, tokenizer: Path, name: str
+) -> VectorReading:
+    """The same vectors, with what further files put behind or beside them. Raises as ``_pooled`` does."""
+    folder = decision.evidence.folder
+    if found.outputs is not None:
+        return found
+    if decision.kind == "setfit" and not weights.is_graph:
+        found = with_setfit(found, folder, size.dimension, name)
+    _require_agreement(found, size.dimension)
+    if weights.is_graph or found.head or not has_three_heads(folder):
+        return found
+    return with_three_heads(found, folder, tokenizer, size.dimension, size.rows or 0)
+
+
+def _unwritten(folder: ModelFolder, vector: VectorReading, name: str) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"{name} is {vector.noun} of the architecture {folder.config.get('model_type')!r}, whose graph edgepack does not write",
+        hint="sparse vectors and vectors of tokens are given of architectures that edgepack or a plugin writes",
     )
 
 
@@ -197,16 +150,6 @@ def _in_words(head: Head) -> str:
     """Its labels and what activates them, e.g. ``negative, positive (softmax)``."""
     shown = ", ".join(head.labels[:4]) + (f" and {len(head.labels) - 4} more" if len(head.labels) > 4 else "")
     return f"{shown} ({head.activation})"
-
-
-def _precision(graph: Path, config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """What the weights of a graph are, and the warnings that come of it or of the model that it was made from."""
-    made, precision = read_made_small(config), precision_of_file(graph)
-    precision, doubts = (made.precision, made.warnings) if made else (precision, ())
-    if precision in FLOAT_PRECISIONS:
-        return precision, doubts
-    said = f"quantized already ({precision}): compared with this file, not with the full-precision model"
-    return precision, (*doubts, said)
 
 
 def _default_prompt(prompts: Prompts) -> tuple[str, ...]:
@@ -218,8 +161,10 @@ def _default_prompt(prompts: Prompts) -> tuple[str, ...]:
     )
 
 
-def _without_prompts(texts: Mapping[str, str]) -> tuple[str, ...]:
+def _without_prompts(decision: Decision, texts: Mapping[str, str]) -> tuple[str, ...]:
     """The warning of a model that leaves prompts out of its pooling. Raises ``UnsupportedModelError`` if it has prompts."""
+    if decision.modules is None or decision.modules.pools_prompts:
+        return ()
     if texts:
         raise UnsupportedModelError(
             "the model leaves its prompts out of the pooling (include_prompt), which bundles do not support",
@@ -238,44 +183,7 @@ def _not_ours(writer: Extension | None) -> tuple[str, ...]:
     )
 
 
-def list_names(directory: Path) -> list[str]:
-    """POSIX paths of the files in a folder and in the folders right below it, hidden ones left out."""
-    found = [*directory.glob("*"), *directory.glob("*/*")]
-    names = (path.relative_to(directory).as_posix() for path in found if path.is_file())
-    return sorted(name for name in names if not name.startswith(".") and "/." not in name)
-
-
-def _measure_weights(file: Path, config: Mapping[str, Any]) -> tuple[tuple[Path, ...], int, int | None]:
-    """The files that hold the weights, the dimension of the vectors, and the rows of the embedding table if known."""
-    tensors = open_tensors(file)
-    dimension, width = (
-        size_of(config, next((each for each in keys if each in config), "hidden_size"))
-        for keys in (hub_layout.DIMENSION_KEYS, hub_layout.WIDTH_KEYS)
-    )
-    rows = size_of(config, "vocab_size")
-    width = config.get("embedding_size", width)
-    table = embedding_table(tensors)
-    if table is not None and table != (rows, width):
-        raise ModelError(
-            f"config.json states {rows} tokens of {width} numbers, {file.name} holds {table[0]} of {table[1]}",
-            hint="the two files are of different models",
-        )
-    return tensors.files, dimension, rows
-
-
-def _measure_graph(
-    file: Path, config: Mapping[str, Any], context: BuildContext
-) -> tuple[tuple[Path, ...], int, int | None]:
-    """The same of a ready-made graph, which is run where nothing says how long its vectors are."""
-    files = (file, *require_external_files(file))
-    made = read_made_small(config)
-    said = made.dimension if made else hub_layout.dimension_of(config) or output_dimension(file)
-    dimension = said or dimension_of_graph(file, context=context)
-    vocabulary = config.get("vocab_size")
-    return files, dimension, vocabulary if isinstance(vocabulary, int) else vocabulary_rows(file)
-
-
-def _require_agreement(pools: PoolingReading, dimension: int) -> None:
+def _require_agreement(pools: VectorReading, dimension: int) -> None:
     """Each step takes vectors as long as the one before makes them."""
     layers = [_takes(each) for each in pools.pooling.dense if not isinstance(each, Unit)]
     pooled = dimension * len(pools.pooling.modes)

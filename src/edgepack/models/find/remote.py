@@ -15,6 +15,7 @@ from edgepack.files.archives import SUFFIXES
 from edgepack.files.folder import is_below
 from edgepack.files.store import written_beside
 from edgepack.models.find.collect import collect, collect_from_tree
+from edgepack.models.find.decide import ModelRequest
 from edgepack.models.find.folder import read_folder
 from edgepack.models.find.unpack import unpack_model
 from edgepack.plugins.blame import blamed_on
@@ -60,6 +61,9 @@ def ingest_remote(
 
     Raises ``ModelError``, ``UnsupportedModelError`` or ``DownloadError``.
     """
+    asked = ModelRequest(
+        name=remote.name, origin=remote.origin, graph=remote.graph, reading=reading, known=known
+    )
 
     def make(folder: Path) -> None:
         require_online(context, remote.origin)
@@ -71,28 +75,11 @@ def ingest_remote(
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             remote.fetch(name, folder / name)
 
-        collect(
-            remote.files,
-            get,
-            folder,
-            model=remote.name,
-            reading=reading,
-            known=known,
-            onnx=remote.graph or None,
-            context=context,
-        )
+        collect(remote.files, get, folder, asked, context=context)
 
     directory = context.store.cached("models", remote.pins, make)
     context.note(remote.origin)
-    return read_folder(
-        directory,
-        name=remote.name,
-        origin=remote.origin,
-        onnx=directory / remote.graph if remote.graph else None,
-        reading=reading,
-        known=known,
-        context=context,
-    )
+    return read_folder(directory, asked, context=context)
 
 
 def _unpack(remote: RemoteModel, folder: Path, reading: Reading, context: BuildContext) -> None:
@@ -102,7 +89,9 @@ def _unpack(remote: RemoteModel, folder: Path, reading: Reading, context: BuildC
         remote.fetch(name, archive)
         unpack_model(archive, Path(temporary, "content"))
         archive.unlink()
-        collect_from_tree(Path(temporary, "content"), folder, model=name, reading=reading, context=context)
+        collect_from_tree(
+            Path(temporary, "content"), folder, ModelRequest(name=name, reading=reading), context=context
+        )
 
 
 def _find(address: str, extension: Extension, context: BuildContext) -> RemoteModel:

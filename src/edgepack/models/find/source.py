@@ -14,11 +14,13 @@ from edgepack.models.find.catalogue import (
     load_catalogue,
     with_known_facts,
 )
-from edgepack.models.find.folder import list_names, read_folder
+from edgepack.models.find.decide import ModelRequest
+from edgepack.models.find.folder import read_folder
 from edgepack.models.find.hub import HUB_PREFIX, parse_repository
 from edgepack.models.find.remote import find_remote, ingest_remote
 from edgepack.models.find.wheel import WHEEL_PREFIX, parse_requirement
 from edgepack.models.read import hub_layout
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.records.model import ModelSource
 from edgepack.records.target import UNSAID, Reading
 
@@ -63,14 +65,9 @@ def _ingest(model: str | None, reading: Reading, context: BuildContext) -> Model
         entry = catalogue.find(parse_repository(remote.origin)[0]) if is_known else None
         known = entry.pooling if entry else None
         if is_adapter(remote.files):
-            return _ingest_adapter(
-                fetched_adapter(remote, context=context),
-                remote.name,
-                remote.origin,
-                reading,
-                context,
-                fetched=True,
-            )
+            asked = ModelRequest(name=remote.name, origin=remote.origin, reading=reading)
+            folder = merged_model(fetched_adapter(remote, context=context), fetched=True, context=context)
+            return read_folder(folder, asked, context=context)
         source = ingest_remote(remote, reading=reading, known=known, context=context)
         return with_known_facts(source, entry)
     elif (path := _existing(model)) is not None:
@@ -128,9 +125,9 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
     if path.is_dir():
         name = _name_of_path(path)
         context.note(name)
-        if is_adapter(list_names(path)):
-            return _ingest_adapter(path, name, name, reading, context)
-        return read_folder(path, name=name, origin=name, reading=reading, context=context)
+        adapted = is_adapter(ModelFolder(directory=path).names)
+        folder = merged_model(path, context=context) if adapted else path
+        return read_folder(folder, ModelRequest(name=name, origin=name, reading=reading), context=context)
     if path.suffix == hub_layout.ORT_SUFFIX:
         raise hub_layout.in_ort_format(path.name)
     if path.suffix == hub_layout.GGUF_SUFFIX:
@@ -143,27 +140,10 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
             else f"--model takes {FORMS}",
         )
     context.note(path.name)
-    return read_folder(
-        _folder_of(path),
-        name=_name_of_path(path),
-        origin=path.name,
-        onnx=path,
-        reading=reading,
-        context=context,
-    )
-
-
-def _ingest_adapter(
-    folder: Path,
-    name: str,
-    origin: str,
-    reading: Reading,
-    context: BuildContext,
-    *,
-    fetched: bool = False,
-) -> ModelSource:
-    merged = merged_model(folder, fetched=fetched, context=context)
-    return read_folder(merged, name=name, origin=origin, reading=reading, context=context)
+    folder = _folder_of(path)
+    graph = path.relative_to(folder).as_posix()
+    asked = ModelRequest(name=_name_of_path(path), origin=path.name, graph=graph, reading=reading)
+    return read_folder(folder, asked, context=context)
 
 
 def _unknown(model: str, catalogue: ModelCatalogue) -> ModelError:

@@ -1,14 +1,13 @@
 """A folder with a static model: a table and a tokenizer."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import digest_file
+from edgepack.models.find.decide import ModelRequest
 from edgepack.models.read.card import Card
-from edgepack.models.read.modules import cut_of, module_kinds
-from edgepack.models.read.safetensors import open_tensors
+from edgepack.models.read.model_folder import ModelFolder
+from edgepack.models.read.modules import cut_of
 from edgepack.models.read.sentence_transformers import read_prompts
 from edgepack.models.read.static import (
     EMBEDDINGS,
@@ -23,70 +22,61 @@ from edgepack.models.read.static import (
 )
 from edgepack.models.read.tokenizer import highest_token, open_tokenizer, pad_id_of
 from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, ModelSource, Pooling
-from edgepack.records.target import Reading
 
 PRECISIONS = {"F16": "fp16", "BF16": "bf16", "I8": "int8"}
 """Of tables that are not in full precision."""
 
 
-def read_static_folder(
-    directory: Path,
-    names: Sequence[str],
-    config: Mapping[str, Any],
-    card: Card,
-    *,
-    name: str,
-    origin: str,
-    reading: Reading,
-    license: str | None,
-) -> ModelSource:
+def read_static_folder(folder: ModelFolder, card: Card, asked: ModelRequest) -> ModelSource:
     """The static model in a folder. Raises ``ModelError`` or ``UnsupportedModelError``."""
+    name, directory, reading = asked.name, folder.directory, asked.reading
     if reading.pooling not in (None, "mean"):
         raise UnsupportedModelError(
             f"{name} is a static model, which has no pooling but mean", hint="leave --pooling out"
         )
-    place = directory / static_folder(names, name)
-    weights, tokenizer = place / "model.safetensors", place / "tokenizer.json"
-    file = open_tensors(weights)
+    named = f"{static_folder(folder.names, name)}tokenizer.json"
+    tokenizer = folder.directory / named
+    weights = tokenizer.with_name("model.safetensors")
+    file = folder.tensors(weights)
     table = table_name(file)
     model2vec = table == EMBEDDINGS
-    normalize = normalizes(directory, config, model2vec=model2vec)
+    normalize = normalizes(folder, model2vec=model2vec)
     pooling = Pooling(
-        normalize=normalize if reading.normalize is None else reading.normalize, cut=cut_of(directory)
+        normalize=normalize if reading.normalize is None else reading.normalize, cut=cut_of(folder)
     )
-    prompts = read_prompts(directory)
+    prompts = read_prompts(folder)
     precision = PRECISIONS.get(file.tensors[table].dtype, FULL_PRECISION)
     opened = open_tokenizer(tokenizer)
     made: dict[str, Any] = {
         "model_type": STATIC,
         "architectures": ["StaticModel" if model2vec else "StaticEmbedding"],
         "hidden_size": file.tensors[table].shape[1],
-        UNKNOWN: unknown_token(tokenizer) if model2vec else None,
+        UNKNOWN: unknown_token(folder, named) if model2vec else None,
         "pad_token_id": pad_id_of(opened),
     }
     tokens = table_of(file, made).tokens
-    if (highest := highest_token(tokenizer)) >= tokens:
+    if (highest := highest_token(opened)) >= tokens:
         raise ModelError(
             f"tokenizer.json has token {highest}, the table has {tokens}",
             hint="tokenizer and weights are of different models",
         )
     used = {weights, tokenizer, *(directory / each for each in prompts.files)}
-    used |= {directory / each for each in ("config.json", "modules.json") if each in names}
+    used |= {directory / each for each in ("config.json", "modules.json") if each in folder.names}
     return ModelSource(
         name=name,
-        origin=origin,
+        origin=asked.origin,
         directory=directory,
         weights=weights,
         onnx=None,
         tokenizer=tokenizer,
         config=made,
         pooling=pooling,
-        max_length=longest_text(tokenizer, config, model2vec=model2vec),
+        max_length=longest_text(folder, named, model2vec=model2vec),
         dimension=pooling.dimension(made["hidden_size"]),
-        license=card.license or license,
+        license=card.license or asked.license,
         files=tuple(digest_file(path, relative_to=directory) for path in sorted(used)),
         prompts={**prompts.texts, **reading.prompts},
-        pooling_from="config.json" if module_kinds(directory) is None else "modules.json",
+        pooling_from="config.json" if folder.modules is None else "modules.json",
         default_prompt=prompts.default,
         reading=reading,
         warnings=_warnings(precision),

@@ -1,7 +1,6 @@
 """What a reranker or a classifier of transformers has behind its encoder: how its tokens are pooled, and its last layer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,10 @@ import numpy as np
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.heads.setfit import PICKLE, linear_layer
-from edgepack.models.read.documents import number_of, read_optional, size_of
-from edgepack.models.read.modules import module_kinds
+from edgepack.models.read.documents import number_of, size_of
+from edgepack.models.read.model_folder import SETTINGS, ModelFolder
+from edgepack.models.read.pooling import VectorReading
 from edgepack.models.read.safetensors import Array, TensorFile, open_tensors
-from edgepack.models.read.sentence_transformers import SETTINGS, transformer_file
 from edgepack.records.model import Activation, Dense, Head, Norm, Pooling
 from edgepack.records.target import PoolingMode
 
@@ -36,35 +35,25 @@ _ACTIVATIONS: Mapping[str, Activation] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadReading:
-    """A head, and the pooling that makes the vector which it takes."""
-
-    head: Head
-    pooling: Pooling
-    files: tuple[str, ...]
-    """Those that say it, beside config.json."""
-
-
-def has_head(directory: Path, config: Mapping[str, Any]) -> bool:
+def has_head(folder: ModelFolder) -> bool:
     """Whether a folder says that it holds a reranker or a classifier whose head can be read.
 
     A cross-encoder of sentence-transformers has a modules.json with the transformer alone.
     """
-    kinds = module_kinds(directory)
-    if kinds is not None and not (
-        kinds == ["Transformer"] and _settings(directory).get("model_type") == "CrossEncoder"
+    config = folder.config
+    if folder.kinds is not None and not (
+        folder.kinds == ("Transformer",) and folder.settings.get("model_type") == "CrossEncoder"
     ):
         return False
     names = [str(each) for each in config.get("architectures") or ()]
     return any(name.endswith(CLASS) for name in names) and config.get("model_type") in FAMILIES
 
 
-def read_head(directory: Path, config: Mapping[str, Any], weights: Path, name: str) -> HeadReading:
+def read_head(folder: ModelFolder, weights: Path, name: str) -> VectorReading:
     """Raises ``UnsupportedModelError`` for a classifier without labels or a setting that bundles do not have, ``ModelError``
     for what the weights lack.
     """
-    tensors = open_tensors(weights)
+    config, tensors = folder.config, folder.tensors(weights)
     layer, mode, dense = _layers(config, weights, tensors)
     count = tensors.tensors[f"{layer}.weight"].shape[0]
     labels = labels_of(config, name)
@@ -73,7 +62,7 @@ def read_head(directory: Path, config: Mapping[str, Any], weights: Path, name: s
             f"config.json describes {len(labels)} labels, {tensors.path.name} has a head for {count}",
             hint="the two files are of different models",
         )
-    said, files = _activation(directory, config)
+    said, files = _activation(folder)
     head = Head(
         task="rank" if count == 1 else "classes",
         labels=labels,
@@ -81,7 +70,7 @@ def read_head(directory: Path, config: Mapping[str, Any], weights: Path, name: s
         file=weights,
         tensor=layer,
     )
-    return HeadReading(head=head, pooling=Pooling(mode=mode, dense=dense, normalize=False), files=files)
+    return VectorReading(head=head, pooling=Pooling(mode=mode, dense=dense, normalize=False), files=files)
 
 
 def head_weights(head: Head, dimension: int) -> tuple[Array, Array]:
@@ -170,15 +159,12 @@ def labels_of(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return labels
 
 
-def _settings(directory: Path) -> Mapping[str, Any]:
-    return read_optional(directory / SETTINGS)
-
-
-def _activation(directory: Path, config: Mapping[str, Any]) -> tuple[Activation | None, tuple[str, ...]]:
+def _activation(folder: ModelFolder) -> tuple[Activation | None, tuple[str, ...]]:
     """What sentence-transformers says of it, old and new, and where. Raises ``UnsupportedModelError``."""
+    config = folder.config
     inside = config.get("sentence_transformers")
     older = inside.get("activation_fn") if isinstance(inside, dict) else None
-    newer = _settings(directory).get("activation_fn")
+    newer = folder.settings.get("activation_fn")
     said = newer or older or config.get("sbert_ce_default_activation_function")
     if said is None:
         return None, ()
@@ -187,8 +173,8 @@ def _activation(directory: Path, config: Mapping[str, Any]) -> tuple[Activation 
             f"the model's scores are activated by {said}, which bundles do not support",
             hint=f"edgepack knows {', '.join(each.rpartition('.')[2] for each in _ACTIVATIONS)}",
         )
-    names = [SETTINGS] * bool(newer) + [transformer_file(directory)[0]]
-    return _ACTIVATIONS[str(said)], tuple(name for name in names if (directory / name).is_file())
+    names = [SETTINGS] * bool(newer) + [folder.transformer_file]
+    return _ACTIVATIONS[str(said)], tuple(name for name in names if folder.has(name))
 
 
 def _scores(said: Activation | None, config: Mapping[str, Any], count: int) -> Activation:

@@ -1,6 +1,6 @@
 """SetFit models: a sentence encoder whose vectors a linear classifier takes, of scikit-learn or its own (https://arxiv.org/abs/2209.11055)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from edgepack.models.heads.estimator import (
     array_of,
     read_estimator,
 )
-from edgepack.models.read.documents import read_optional
+from edgepack.models.read.model_folder import ModelFolder
+from edgepack.models.read.pooling import VectorReading
 from edgepack.records.model import Activation, Head
 
 PICKLE, CONFIG = "model_head.pkl", "config_setfit.json"
@@ -36,25 +37,19 @@ class Layer:
     activation: Activation
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetFitReading:
-    """A head, and what its vectors have to be."""
-
-    head: Head
-    normalize: bool
-    """Whether vectors are brought to length 1, whatever the encoder does."""
-    files: tuple[str, ...]
-
-
-def is_setfit(directory: Path) -> bool:
+def is_setfit(folder: ModelFolder) -> bool:
     """Whether a folder holds a classifier behind its encoder."""
-    return (directory / PICKLE).is_file()
+    return folder.has(PICKLE)
 
 
-def read_setfit(directory: Path, dimension: int, name: str) -> SetFitReading:
-    """Raises ``ModelError`` and ``UnsupportedModelError``."""
-    config = read_optional(directory / CONFIG)
-    layer = linear_layer(directory / PICKLE)
+def with_setfit(encoder: VectorReading, folder: ModelFolder, dimension: int, name: str) -> VectorReading:
+    """The encoder's own vectors, of length 1 where the classifier was trained on such, and the classifier behind them.
+
+    ``dimension`` is that of a token's vector. Raises ``ModelError`` and ``UnsupportedModelError``.
+    """
+    dimension = encoder.pooling.dimension(dimension)
+    config = folder.optional(CONFIG)
+    layer = linear_layer(folder.directory / PICKLE)
     if layer.weight.shape[1] != dimension:
         raise ModelError(
             f"{PICKLE} takes vectors of {layer.weight.shape[1]} numbers, the encoder's have {dimension}",
@@ -64,11 +59,13 @@ def read_setfit(directory: Path, dimension: int, name: str) -> SetFitReading:
         task="classes",
         labels=_labels(layer, config.get("labels"), name),
         activation=layer.activation,
-        file=directory / PICKLE,
+        file=folder.directory / PICKLE,
         tensor="",
     )
     files = (PICKLE, *([CONFIG] if config else []))
-    return SetFitReading(head=head, normalize=bool(config.get("normalize_embeddings")), files=files)
+    normalize = encoder.pooling.normalize or bool(config.get("normalize_embeddings"))
+    pooling = replace(encoder.pooling, normalize=normalize)
+    return replace(encoder, pooling=pooling, files=(*encoder.files, *files), head=head)
 
 
 def linear_layer(path: Path) -> Layer:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.outputs.reading import OutputsReading, linear
+from edgepack.models.outputs.reading import linear
 from edgepack.models.outputs.tokens import Tokens
-from edgepack.models.read.documents import read_object, read_optional
 from edgepack.models.read.hub_layout import dimension_of
-from edgepack.models.read.modules import module_config, module_folders, read_dense
-from edgepack.models.read.sentence_transformers import SETTINGS, transformer_file
+from edgepack.models.read.model_folder import SETTINGS, ModelFolder
+from edgepack.models.read.modules import module_config, read_dense
+from edgepack.models.read.pooling import VectorReading
 from edgepack.records.model import Dense, Pooling
 from edgepack.records.outputs import MultiVector, Outputs, Side
 
@@ -24,77 +24,67 @@ LONGEST = 1 << 20
 _TASKS = ("query", "document")
 
 
-def is_colbert(directory: Path, config: Mapping[str, Any]) -> bool:
+def is_colbert(folder: ModelFolder) -> bool:
     """Whether a folder says that its model gives a vector for each token of a text."""
-    if (folders := module_folders(directory)) is not None:
-        said = read_optional(directory / SETTINGS).get("model_type")
+    if folder.kinds is not None:
         # With a Pooling module tokens' vectors are not what comes out.
-        pooled = any(kind == "Pooling" for kind, _ in folders)
-        return said in ("ColBERT", "MultiVectorEncoder") and not pooled
-    return STANFORD in (config.get("architectures") or ())
+        said = folder.settings.get("model_type")
+        return said in ("ColBERT", "MultiVectorEncoder") and "Pooling" not in folder.kinds
+    return STANFORD in (folder.config.get("architectures") or ())
 
 
-def read_colbert(
-    directory: Path, config: Mapping[str, Any], weights: Path, tokenizer: Path, name: str
-) -> OutputsReading:
+def read_colbert(folder: ModelFolder, weights: Path, tokenizer: Path, name: str) -> VectorReading:
     """Raises ``ModelError`` for a model without its linear layer, ``UnsupportedModelError`` for what bundles do not have."""
-    tokens = Tokens.read(directory, tokenizer)
+    tokens = Tokens.read(folder, tokenizer)
     files: tuple[str, ...]
-    if module_folders(directory) is None:
-        dense: tuple[Dense, ...] = (linear(weights, inputs=dimension_of(config) or 0, tensor="linear"),)
-        said, files = _stanford(directory), (METADATA,)
+    if folder.modules is None:
+        dense: tuple[Dense, ...] = (
+            linear(folder.tensors(weights), inputs=dimension_of(folder.config) or 0, tensor="linear"),
+        )
+        said, files = _stanford(folder), (METADATA,)
     else:
-        dense, files = _dense_modules(directory, name)
-        said = _sentence_transformers(directory)
-        files += (SETTINGS, transformer_file(directory)[0])
+        dense, files = _dense_modules(folder, name)
+        said = _sentence_transformers(folder)
+        files += (SETTINGS, folder.transformer_file)
     query, document = (_side(said, task, tokens) for task in _TASKS)
     dimension = dense[-1].outputs
-    return OutputsReading(
+    return VectorReading(
         outputs=Outputs(
             multi_vector=MultiVector(dense=dense, dimension=dimension, query=query, document=document)
         ),
         pooling=Pooling(mode="mean", normalize=True),
         dimension=dimension,
-        files=tuple(each for each in (*files, *tokens.files) if (directory / each).is_file()),
+        files=tuple(each for each in (*files, *tokens.files) if folder.has(each)),
     )
 
 
-def _dense_modules(directory: Path, name: str) -> tuple[tuple[Dense, ...], tuple[str, ...]]:
+def _dense_modules(folder: ModelFolder, name: str) -> tuple[tuple[Dense, ...], tuple[str, ...]]:
     """The linear layers that modules.json names behind the transformer, and their files."""
-    folders = module_folders(directory) or []
-    kinds = [kind for kind, _ in folders]
+    kinds = folder.kinds or ()
     odd = next(
         (kind for kind in kinds if kind not in ("Transformer", "Dense", "MultiVectorMask", "Normalize")), None
     )
-    if odd or kinds[:1] != ["Transformer"]:
+    if odd or kinds[:1] != ("Transformer",):
         raise UnsupportedModelError(
             f"modules.json requires {odd or ' → '.join(kinds)}, which bundles of multi-vector models do not support",
             hint="edgepack takes a Transformer, Dense modules, a MultiVectorMask and a Normalize module",
         )
-    dense = [folder for kind, folder in folders if kind == "Dense"]
-    found = [path.parent for each in dense if (path := module_config(directory, each, required=True))]
+    dense = [each.folder for each in folder.modules or () if each.kind == "Dense"]
+    found = [place for each in dense if (place := module_config(folder, each, required=True))]
     if not found:
         raise ModelError(
             f"{name} is a multi-vector model without a linear layer: modules.json names no Dense module",
             hint="save the model with the library that trained it; its Dense module makes the tokens' vectors",
         )
-    layers = []
-    for folder in found:
-        config = read_object(folder / "config.json")
-        layers.append(
-            read_dense({"activation_function": "torch.nn.modules.linear.Identity", **config}, folder)
-        )
-    files = [
-        each
-        for layer, folder in zip(layers, found, strict=True)
-        for each in (layer.file, folder / "config.json")
-    ]
-    return tuple(layers), ("modules.json", *(each.relative_to(directory).as_posix() for each in files))
+    usual = {"activation_function": "torch.nn.modules.linear.Identity"}
+    layers = [read_dense({**usual, **folder.table(each)}, (folder.directory / each).parent) for each in found]
+    weights = [layer.file.relative_to(folder.directory).as_posix() for layer in layers]
+    return tuple(layers), ("modules.json", *weights, *found)
 
 
-def _stanford(directory: Path) -> dict[str, Any]:
+def _stanford(folder: ModelFolder) -> dict[str, Any]:
     """Stanford's artifact.metadata, in the words of sentence-transformers; its defaults where it says nothing."""
-    said = read_optional(directory / METADATA)
+    said = folder.optional(METADATA)
     least = said.get("query_maxlen") or EXPANDED
     return {
         "query": said.get("query_token_id") or "[unused0]",
@@ -109,16 +99,14 @@ def _stanford(directory: Path) -> dict[str, Any]:
     }
 
 
-def _sentence_transformers(directory: Path) -> dict[str, Any]:
+def _sentence_transformers(folder: ModelFolder) -> dict[str, Any]:
     """What the settings, the Transformer and the mask say; of a model that PyLate saved, in its words."""
-    settings, transformer = read_optional(directory / SETTINGS), transformer_file(directory)[1]
+    settings, transformer = folder.settings, folder.transformer
     prompts = settings.get("prompts") or {}
     said = {key: transformer.get(key) for key in ("query_length", "document_length", "query_expansion")}
-    mask = next(
-        (folder for kind, folder in module_folders(directory) or () if kind == "MultiVectorMask"), None
-    )
-    config = module_config(directory, mask, required=False) if mask else None
-    masked = read_object(config) if config else {}
+    mask = next((each.folder for each in folder.modules or () if each.kind == "MultiVectorMask"), None)
+    config = module_config(folder, mask, required=False) if mask else None
+    masked = folder.table(config) if config else {}
     if masked.get("keep_only_token_ids"):
         raise UnsupportedModelError(
             "the MultiVectorMask keeps only some tokens of a text (keep_only_token_ids), which bundles do not support",

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.outputs.reading import OutputsReading, linear
+from edgepack.models.outputs.reading import linear
 from edgepack.models.read.card import Card
-from edgepack.models.read.documents import number_of, read_optional, size_of
-from edgepack.models.read.modules import module_kinds
-from edgepack.models.read.safetensors import WORD_TABLES, TensorFile, open_tensors
-from edgepack.models.read.sentence_transformers import transformer_file
+from edgepack.models.read.documents import number_of, size_of
+from edgepack.models.read.model_folder import ModelFolder
+from edgepack.models.read.pooling import VectorReading
+from edgepack.models.read.safetensors import WORD_TABLES, TensorFile
 from edgepack.records.model import Norm, Pooling
 from edgepack.records.outputs import Outputs, Sparse, Vocabulary
 
@@ -40,32 +40,32 @@ HEADS: Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
 matrix first: with tied weights, only the other may be there). That matrix is the table of word embeddings where the two are tied, and is then not saved again."""
 
 
-def is_splade(directory: Path, config: Mapping[str, Any], card: Card, names: tuple[str, ...]) -> bool:
+def is_splade(folder: ModelFolder, card: Card, names: tuple[str, ...]) -> bool:
     """By modules.json; without one, a masked language model that its name or card calls so."""
-    kinds = module_kinds(directory)
-    if kinds is not None:
-        task = transformer_file(directory)[1].get("transformer_task")
-        return kinds == ["MLMTransformer", "SpladePooling"] or (
-            kinds == ["Transformer", "SpladePooling"] and task == "fill-mask"
+    if folder.kinds is not None:
+        task = folder.transformer.get("transformer_task")
+        return folder.kinds == ("MLMTransformer", "SpladePooling") or (
+            folder.kinds == ("Transformer", "SpladePooling") and task == "fill-mask"
         )
-    masked = any(str(name).endswith("ForMaskedLM") for name in config.get("architectures") or ())
+    masked = any(str(name).endswith("ForMaskedLM") for name in folder.config.get("architectures") or ())
     called = any(re.search(NAME, name.lower()) for name in names) or any(tag in TAGS for tag in card.tags)
     return masked and called
 
 
-def read_splade(directory: Path, config: Mapping[str, Any], weights: Path, name: str) -> OutputsReading:
+def read_splade(folder: ModelFolder, weights: Path, name: str) -> VectorReading:
     """Raises ``UnsupportedModelError`` for a head that is not read, ``ModelError`` for what the weights lack."""
+    config = folder.config
     kind = str(config.get("model_type"))
     if kind not in HEADS:
         raise UnsupportedModelError(
             f"{name} is a sparse encoder (SPLADE) of the architecture {kind!r}, whose head edgepack does not read",
             hint=f"it reads those of {', '.join(sorted(HEADS))}",
         )
-    tensors = open_tensors(weights)
+    tensors = folder.tensors(weights)
     dense, norm, decoders, biases = HEADS[kind]
     hidden = size_of(config, "dim" if kind == "distilbert" else "hidden_size")
     size = size_of(config, "vocab_size")
-    layer = linear(weights, inputs=hidden, outputs=hidden, tensor=dense)
+    layer = linear(tensors, inputs=hidden, outputs=hidden, tensor=dense)
     epsilon = (
         number_of(config, "norm_eps", 1e-5)
         if kind == "modernbert"
@@ -73,7 +73,7 @@ def read_splade(directory: Path, config: Mapping[str, Any], weights: Path, name:
     )
     with_bias = bool({f"{norm}.bias", f"{norm}.beta"} & tensors.tensors.keys())
     normed = Norm(tensor=norm, epsilon=epsilon, bias=with_bias)
-    strategy, logs = _pooling(directory)
+    strategy, logs = _pooling(folder)
     head = Vocabulary(
         transform=replace(layer, activation=_activation(config, kind), norm=normed),
         matrix=_matrix(tensors, decoders),
@@ -84,11 +84,11 @@ def read_splade(directory: Path, config: Mapping[str, Any], weights: Path, name:
     tensors.read(head.bias, (size,))  # raises for another shape
     outputs = Outputs(sparse=Sparse(size=size, vocabulary=head))
     files = ("modules.json", "1_SpladePooling/config.json")
-    return OutputsReading(
+    return VectorReading(
         outputs=outputs,
         pooling=Pooling(mode="max", normalize=False),
         dimension=size,
-        files=tuple(each for each in files if (directory / each).is_file()),
+        files=tuple(each for each in files if folder.has(each)),
     )
 
 
@@ -128,9 +128,9 @@ def _activation(config: Mapping[str, Any], kind: str) -> Literal["Gelu", "Relu"]
     return _ACTIVATIONS[said]
 
 
-def _pooling(directory: Path) -> tuple[Literal["max", "sum"], int]:
+def _pooling(folder: ModelFolder) -> tuple[Literal["max", "sum"], int]:
     """How tokens are pooled, and how often the logarithm is taken: as sentence-transformers' SpladePooling says it."""
-    said = read_optional(directory / "1_SpladePooling/config.json")
+    said = folder.optional("1_SpladePooling/config.json")
     strategy, activation = said.get("pooling_strategy", "max"), said.get("activation_function", "relu")
     logs = {"relu": 1, "log1p_relu": 2}.get(str(activation))
     if strategy not in ("max", "sum") or logs is None:

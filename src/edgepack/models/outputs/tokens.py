@@ -9,7 +9,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from edgepack.models.read.documents import read_optional
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.sentence_transformers import TOKENIZER_FILE
 from edgepack.models.read.tokenizer import open_tokenizer
 
@@ -26,12 +26,12 @@ class Tokens:
     """Those that name special tokens."""
 
     @classmethod
-    def read(cls, directory: Path, tokenizer: Path) -> Tokens:
+    def read(cls, folder: ModelFolder, tokenizer: Path) -> Tokens:
         """Raises ``ModelError``."""
-        files = tuple(name for name in (SPECIAL, TOKENIZER_FILE) if (directory / name).is_file())
+        files = tuple(name for name in (SPECIAL, TOKENIZER_FILE) if folder.has(name))
         named: dict[str, Any] = {}
         for name in files:
-            named |= read_optional(directory / name)
+            named |= folder.optional(name)
         return cls(tokenizer=open_tokenizer(tokenizer), named=named, files=files)
 
     def special(self, name: str) -> int | None:

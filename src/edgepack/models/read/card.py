@@ -4,9 +4,9 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from edgepack.errors import UnsupportedModelError
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.modules import pooling_modes
 from edgepack.records.target import PoolingMode
 
@@ -63,10 +63,10 @@ class Card:
     """What the code that it shows does, when that is one thing."""
 
 
-def read_card(path: Path) -> Card:
+def read_card(folder: ModelFolder) -> Card:
     """An empty one where there is no card; without front matter, only the text is read."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = (folder.directory / "README.md").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return Card()
     found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", text, re.DOTALL | re.MULTILINE)

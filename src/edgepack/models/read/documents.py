@@ -27,15 +27,14 @@ def read_json(path: Path) -> Any:
 
 def read_object(path: Path) -> Mapping[str, Any]:
     """The same, for a file that must hold a JSON object."""
-    document = read_json(path)
+    return require_object(read_json(path), path.name)
+
+
+def require_object(document: Any, name: str) -> Mapping[str, Any]:
+    """The document itself; raise ``ModelError`` when it is no JSON object."""
     if not isinstance(document, dict):
-        raise ModelError(f"{path.name} holds a {type(document).__name__}, not a JSON object", hint=EDITED)
+        raise ModelError(f"{name} holds a {type(document).__name__}, not a JSON object", hint=EDITED)
     return document
-
-
-def read_optional(path: Path) -> Mapping[str, Any]:
-    """The same; empty when there is no such file."""
-    return read_object(path) if path.is_file() else {}
 
 
 def read_bytes(path: Path) -> bytes:

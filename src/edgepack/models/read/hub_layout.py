@@ -126,6 +126,19 @@ def require_config(names: Iterable[str], model: str) -> None:
         )
 
 
+def weights_of(
+    names: Iterable[str], config: Mapping[str, Any], model: str, *, graph: str, context: BuildContext
+) -> str:
+    """The file with a model's numbers: that ``graph``, or what ``choose_weights`` takes; raises as that does, and ``ModelError`` for a
+    folder that lacks what goes with it.
+    """
+    require_tokenizer(names, model)
+    if graph:
+        return graph
+    require_config(names, model)
+    return choose_weights(names, config, model, context=context)
+
+
 def choose_weights(
     names: Iterable[str], config: Mapping[str, Any], model: str, *, context: BuildContext
 ) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.documents import EDITED, read_json, read_object, read_optional, size_of
-from edgepack.models.read.sentence_transformers import SETTINGS, transformer_file
+from edgepack.models.read.documents import EDITED, size_of
+from edgepack.models.read.model_folder import CONFIG, MODULES, SETTINGS, ModelFolder, Module
 from edgepack.records.model import (
     Dense,
     DenseActivation,
@@ -56,57 +56,29 @@ class Modules:
     """False where a prompt's tokens are left out of the pooling (``include_prompt``)."""
 
 
-def module_kinds(directory: Path) -> list[str] | None:
-    """Class of each module, in order, without what does nothing to a trained model; ``None`` without modules.json."""
-    path = directory / "modules.json"
-    return [_kind(module) for module in _modules(path)] if path.is_file() else None
-
-
-def module_folders(directory: Path) -> list[tuple[str, str]] | None:
-    """The same with each module's folder, as modules.json says it."""
-    path = directory / "modules.json"
-    if not path.is_file():
-        return None
-    return [(_kind(module), str(module.get("path", ""))) for module in _modules(path)]
-
-
-def read_modules(directory: Path) -> Modules | None:
+def read_modules(folder: ModelFolder) -> Modules | None:
     """How modules.json says that vectors are made; ``None`` when there is none.
 
     Raises ``UnsupportedModelError`` for modules or modes that a bundle cannot do, ``ModelError`` for what is invalid.
     """
-    path = directory / "modules.json"
-    if not path.is_file():
+    if folder.modules is None:
         return None
-    modules = list(_modules(path))
-    _require_known(modules)
-    if str(modules[0].get("path", "")).strip("./"):
+    _require_known(folder.modules)
+    transformer, *behind = folder.modules
+    if transformer.folder.strip("./"):
         raise UnsupportedModelError(
-            f"the weights lie in {modules[0]['path']}, as sentence-transformers before 2.0 wrote them",
+            f"the weights lie in {transformer.folder}, as sentence-transformers before 2.0 wrote them",
             hint="load and save the model once with a current sentence-transformers",
         )
-    _require_plain_transformer(directory)
-    files = [path]
-    configs = {}
-    for module in modules[1:]:
-        config_path = module_config(
-            directory, str(module.get("path", "")), required=_kind(module) != "Normalize"
-        )
-        configs[id(module)] = read_object(config_path) if config_path else {}
-        files += [config_path] if config_path else []
-    weighed = None
-    if _kind(modules[1]) == WEIGHED:
-        weighing = modules.pop(1)
-        weighed = _weighed_layers(directory, configs[id(weighing)], directory / str(weighing["path"]))
-    for module in modules[2:]:
-        _require_text_vectors(configs[id(module)], _kind(module))
-    normalize = len(modules) > 2 and _kind(modules[-1]) == "Normalize"
-    layers = tuple(
-        _layer(_kind(module), configs[id(module)], directory / str(module["path"]))
-        for module in modules[2 : len(modules) - normalize]
-    )
-    pools = configs[id(modules[1])]
-    length = pools.get("word_embedding_dimension", pools.get("embedding_dimension"))
+    _require_plain_transformer(folder)
+    names = [module_config(folder, each.folder, required=each.kind != "Normalize") for each in behind]
+    read = [(each, folder.table(name) if name else {}) for each, name in zip(behind, names, strict=True)]
+    weighed = _weighed_layers(folder, *read.pop(0)) if read[0][0].kind == WEIGHED else None
+    (_, pools), *after = read
+    for module, config in after:
+        _require_text_vectors(config, module.kind)
+    normalize = bool(after) and after[-1][0].kind == "Normalize"
+    layers = tuple(_layer(folder, *each) for each in after[: len(after) - normalize])
     mode, *joined = pooling_modes(pools)
     pooling = Pooling(
         layers=weighed,
@@ -114,41 +86,21 @@ def read_modules(directory: Path) -> Modules | None:
         joined=tuple(joined),
         dense=layers,
         normalize=normalize,
-        cut=cut_of(directory),
+        cut=cut_of(folder),
     )
+    length = pools.get("word_embedding_dimension", pools.get("embedding_dimension"))
+    weights = [*([weighed] if weighed else []), *(each for each in layers if not isinstance(each, Unit))]
+    files = [each.file.relative_to(folder.directory).as_posix() for each in weights]
     return Modules(
         pooling=pooling,
         token_dimension=length if isinstance(length, int) else None,
         pools_prompts=pools.get("include_prompt") is not False,
-        files=tuple(
-            file.relative_to(directory).as_posix()
-            for file in (
-                *files,
-                *([weighed.file] if weighed else []),
-                *(each.file for each in layers if not isinstance(each, Unit)),
-            )
-        ),
+        files=(MODULES, *(name for name in names if name), *files),
     )
 
 
-def _modules(path: Path) -> Sequence[Mapping[str, Any]]:
-    modules = read_json(path)
-    if not isinstance(modules, list) or not all(
-        isinstance(entry, dict) and "type" in entry for entry in modules
-    ):
-        raise ModelError("modules.json is not a list of modules, each with a type", hint=EDITED)
-    ordered = sorted(modules, key=lambda module: module["idx"] if isinstance(module.get("idx"), int) else 0)
-    return [module for module in ordered if _kind(module) != "Dropout"]
-
-
-def _kind(module: Mapping[str, Any]) -> str:
-    return str(module["type"]).rpartition(".")[2]
-
-
-def _require_known(modules: Sequence[Mapping[str, Any]]) -> None:
-    kinds = [
-        _kind(module) for number, module in enumerate(modules) if number != 1 or _kind(module) != WEIGHED
-    ]
+def _require_known(modules: Sequence[Module]) -> None:
+    kinds = [each.kind for number, each in enumerate(modules) if number != 1 or each.kind != WEIGHED]
     if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= set(_BEHIND):
         known = ("Transformer", "Pooling", *_BEHIND)
         odd = next((kind for kind in kinds if kind not in known), " → ".join(kinds) or "nothing")
@@ -156,11 +108,7 @@ def _require_known(modules: Sequence[Mapping[str, Any]]) -> None:
             f"modules.json requires {odd}, which bundles do not support",
             hint=f"edgepack takes models of a Transformer, a {WEIGHED} if need be, a Pooling, and then {', '.join(_BEHIND)}",
         )
-    foreign = [
-        str(module["type"])
-        for module in modules
-        if not str(module["type"]).startswith("sentence_transformers.")
-    ]
+    foreign = [each.type for each in modules if not each.type.startswith("sentence_transformers.")]
     if foreign:
         raise UnsupportedModelError(
             f"modules.json requires {foreign[0]}, which is not a sentence-transformers module",
@@ -168,9 +116,9 @@ def _require_known(modules: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-def _require_plain_transformer(directory: Path) -> None:
+def _require_plain_transformer(folder: ModelFolder) -> None:
     """The Transformer module must give the last hidden state of each token, of texts as the tokenizer takes them."""
-    document = transformer_file(directory)[1]
+    document = folder.transformer
     inputs = document.get("modality_config")
     of_texts = inputs.get("text") if isinstance(inputs, dict) else inputs
     given = of_texts.get("method_output_name") if isinstance(of_texts, dict) else of_texts
@@ -199,24 +147,26 @@ def _require_text_vectors(config: Mapping[str, Any], kind: str) -> None:
         )
 
 
-def _weighed_layers(directory: Path, config: Mapping[str, Any], folder: Path) -> WeighedLayers | None:
+def _weighed_layers(folder: ModelFolder, module: Module, config: Mapping[str, Any]) -> WeighedLayers | None:
     """None where the model's configuration gives no layers: sentence-transformers then leaves the token vectors as they are."""
-    if read_optional(directory / "config.json").get("output_hidden_states") is not True:
+    if folder.optional(CONFIG).get("output_hidden_states") is not True:
         return None
-    layers, first = size_of(config, "num_hidden_layers", where=folder.name), config.get("layer_start")
+    place = folder.directory / module.folder
+    layers, first = size_of(config, "num_hidden_layers", where=place.name), config.get("layer_start")
     if type(first) is not int or not 0 <= first <= layers:
         raise ModelError(
-            f"{folder.name}/config.json: layer_start is {first!r}, expected 0 to {layers}", hint=EDITED
+            f"{place.name}/config.json: layer_start is {first!r}, expected 0 to {layers}", hint=EDITED
         )
-    return WeighedLayers(file=_weights(folder), first=first, layers=layers)
+    return WeighedLayers(file=_weights(place), first=first, layers=layers)
 
 
-def _layer(kind: str, config: Mapping[str, Any], folder: Path) -> Layer:
-    if kind == "Normalize":
+def _layer(folder: ModelFolder, module: Module, config: Mapping[str, Any]) -> Layer:
+    place = folder.directory / module.folder
+    if module.kind == "Normalize":
         return Unit()
-    if kind == "LayerNorm":
-        return LayerNorm(file=_weights(folder), size=size_of(config, "dimension", where=folder.name))
-    return read_dense(config, folder)
+    if module.kind == "LayerNorm":
+        return LayerNorm(file=_weights(place), size=size_of(config, "dimension", where=place.name))
+    return read_dense(config, place)
 
 
 def read_dense(config: Mapping[str, Any], folder: Path) -> Dense:
@@ -254,9 +204,9 @@ def _weights(folder: Path) -> Path:
     return file
 
 
-def cut_of(directory: Path) -> int | None:
+def cut_of(folder: ModelFolder) -> int | None:
     """Numbers that a vector is cut to (``truncate_dim``). Raises ``ModelError``."""
-    cut = read_optional(directory / SETTINGS).get("truncate_dim")
+    cut = folder.settings.get("truncate_dim")
     if cut is not None and (type(cut) is not int or cut < 1):
         raise ModelError(
             f"{SETTINGS}: truncate_dim is {cut!r}, expected a positive whole number", hint=EDITED
@@ -264,20 +214,20 @@ def cut_of(directory: Path) -> int | None:
     return cut
 
 
-def module_config(directory: Path, folder: str, *, required: bool) -> Path | None:
-    """config.json of a module's folder, which lies in the model's. Raises ``ModelError``."""
-    parts = PurePosixPath(folder).parts
-    if ".." in parts or PurePosixPath(folder).is_absolute():
+def module_config(folder: ModelFolder, place: str, *, required: bool) -> str | None:
+    """The name of config.json in a module's folder, which lies in the model's. Raises ``ModelError``."""
+    parts = PurePosixPath(place).parts
+    if ".." in parts or PurePosixPath(place).is_absolute():
         raise ModelError(
-            f"modules.json points outside the model's folder: {folder}",
+            f"modules.json points outside the model's folder: {place}",
             hint="take another model: this one was tampered with",
         )
-    path = directory.joinpath(*parts, "config.json")
-    if parts and path.is_file():
-        return path
+    name = "/".join((*parts, CONFIG))
+    if parts and folder.has(name):
+        return name
     if required:
         raise ModelError(
-            f"modules.json names {folder}/config.json, which is not there",
+            f"modules.json names {place}/config.json, which is not there",
             hint="fetch the model again, whole",
         )
     return None

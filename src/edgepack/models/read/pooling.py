@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from edgepack.models.read.card import Card
 from edgepack.models.read.modules import Modules
-from edgepack.records.model import Pooling, PoolingOrigin
+from edgepack.records.model import Head, Pooling, PoolingOrigin
 from edgepack.records.outputs import Outputs
 from edgepack.records.target import PoolingMode, Reading
 
@@ -21,18 +21,26 @@ FAMILIES: Mapping[str, PoolingMode] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class PoolingReading:
-    """How a model pools, and how that is known."""
+class VectorReading:
+    """How a text's vector is made, what comes beside or behind it, and how that is known."""
 
     pooling: Pooling
-    origin: PoolingOrigin
-    token_dimension: int | None
     files: tuple[str, ...]
-    warnings: tuple[str, ...]
+    """Those that say it, beside config.json."""
+    origin: PoolingOrigin = "config.json"
+    token_dimension: int | None = None
+    warnings: tuple[str, ...] = ()
+    head: Head | None = None
     outputs: Outputs | None = None
     """What the model gives beside, or in the place of, that vector."""
     dimension: int | None = None
     """Numbers in a text's vector, where not the pooling decides them."""
+
+    @property
+    def noun(self) -> str:
+        """What a model of more than vectors is; empty of others."""
+        special = self.head or self.outputs
+        return special.noun if special else ""
 
 
 def read_pooling(
@@ -43,7 +51,7 @@ def read_pooling(
     known: PoolingMode | None,
     in_graph: bool,
     reading: Reading,
-) -> PoolingReading:
+) -> VectorReading:
     """``known`` is what the catalogue says; ``names`` are what the model and those that it was made from are called.
 
     With ``in_graph`` the graph itself gives one vector a text.
@@ -60,7 +68,7 @@ def read_pooling(
         pooling = replace(pooling, normalize=reading.normalize)
     if reading.pooling is not None:
         pooling, origin = replace(pooling, mode=reading.pooling), "set"
-    return PoolingReading(
+    return VectorReading(
         pooling=pooling,
         origin=origin,
         token_dimension=modules.token_dimension if modules else None,

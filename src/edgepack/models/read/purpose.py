@@ -3,15 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.read.card import Card
-from edgepack.models.read.documents import read_optional
-from edgepack.models.read.modules import module_kinds
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.pooling import LAST_TOKEN
-from edgepack.models.read.sentence_transformers import SETTINGS, transformer_file
 
 RERANKER, CLASSIFIER, TOKENS = "a reranker", "a classifier", "a token classifier"
 MASKED, SPARSE, LATE = (
@@ -78,8 +75,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 class Evidence:
     """What tells what a model is for."""
 
-    directory: Path
-    config: Mapping[str, Any]
+    folder: ModelFolder
     card: Card
     known: bool = False
     """Whether the catalogue knows it as an embedding model."""
@@ -95,15 +91,14 @@ def other_purpose(evidence: Evidence) -> str | None:
     modules.json comes before config.json: sentence embedders are often made from masked language models, and keep their
     ``architectures``.
     """
-    directory, config = evidence.directory, evidence.config
-    kinds = module_kinds(directory)
-    settings = str(read_optional(directory / SETTINGS).get("model_type"))
-    task = str(transformer_file(directory)[1].get("transformer_task"))
+    folder, config, kinds = evidence.folder, evidence.folder.config, evidence.folder.kinds
+    settings = str(folder.settings.get("model_type"))
+    task = str(folder.transformer.get("transformer_task"))
     found = _SETTINGS.get(settings) or _TASKS.get(task)
     found = found or next((_MODULES[kind] for kind in kinds or () if kind in _MODULES), None)
     if found or evidence.known or kinds is not None:
         return found
-    if of := _of_something_else(config, directory):
+    if of := _of_something_else(folder):
         return f"{of} ({config.get('model_type')})"
     found = _by_architecture(config) or _by_head(evidence.tensors) or _by_output(evidence.outputs)
     if found is None and config.get("model_type") in _DECODERS:
@@ -115,13 +110,14 @@ def other_purpose(evidence: Evidence) -> str | None:
     return None if found.startswith(MASKED) and evidence.card.task == "sentence-similarity" else found
 
 
-def _of_something_else(config: Mapping[str, Any], directory: Path) -> str | None:
+def _of_something_else(folder: ModelFolder) -> str | None:
     """A model that does not take texts: told by what transformers saves with those of images and of sound."""
+    config = folder.config
     if "image_size" in config or "vision_config" in config:
         return IMAGES
-    if (directory / "tokenizer.json").is_file():
+    if folder.has("tokenizer.json"):
         return None
-    prepared = read_optional(directory / "preprocessor_config.json")
+    prepared = folder.optional("preprocessor_config.json")
     if "num_channels" in config or "image_processor_type" in prepared:
         return IMAGES
     return SOUND if "feature_extractor_type" in prepared or "num_mel_bins" in config else None
@@ -135,7 +131,7 @@ def require_embedder(evidence: Evidence, name: str, *, treat: bool) -> tuple[str
     purpose = other_purpose(evidence)
     if purpose is None or (purpose.startswith(GENERATES) and _embeds_by_name(evidence, name)):
         return ()
-    final = module_kinds(evidence.directory) is not None or purpose.startswith((IMAGES, SOUND))
+    final = evidence.folder.kinds is not None or purpose.startswith((IMAGES, SOUND))
     if treat and not final:
         return (
             f"it is {purpose}, and is treated as an embedding model because --treat-as-embedding says so",
@@ -152,7 +148,7 @@ def require_embedder(evidence: Evidence, name: str, *, treat: bool) -> tuple[str
 
 def _embeds_by_name(evidence: Evidence, name: str) -> bool:
     """Whether a decoder is of a family of embedders that pool by the last token."""
-    names = (name, str(evidence.config.get("_name_or_path", "")))
+    names = (name, str(evidence.folder.config.get("_name_or_path", "")))
     return any(re.search(LAST_TOKEN, each.lower()) for each in names)
 
 

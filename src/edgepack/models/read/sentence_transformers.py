@@ -2,21 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.documents import EDITED, read_optional
+from edgepack.models.read.documents import EDITED
+from edgepack.models.read.model_folder import SETTINGS, ModelFolder
 
-SETTINGS = "config_sentence_transformers.json"
 TOKENIZER_FILE = "tokenizer_config.json"
 
-LENGTH_FILES = (
-    "sentence_bert_config.json",
-    *(f"sentence_{kind}_config.json" for kind in ("roberta", "distilbert", "camembert", "albert")),
-    "sentence_xlm-roberta_config.json",
-)
-"""What the Transformer module's own file is called, newer versions' name first."""
 FALLBACK_LENGTH = 512
 UNLIMITED = 1_000_000
 """tokenizer_config.json says 1e30 and the like for a model without a limit."""
@@ -35,9 +28,9 @@ class Prompts:
     files: tuple[str, ...]
 
 
-def read_prompts(directory: Path) -> Prompts:
+def read_prompts(folder: ModelFolder) -> Prompts:
     """Raises ``ModelError``."""
-    document = read_optional(directory / SETTINGS)
+    document = folder.settings
     prompts = document.get("prompts") or {}
     if not isinstance(prompts, dict) or not all(
         text is None or isinstance(text, str) for text in prompts.values()
@@ -50,23 +43,18 @@ def read_prompts(directory: Path) -> Prompts:
 
 
 def read_max_length(
-    directory: Path,
-    config: Mapping[str, Any],
-    *,
-    reach: int | None = None,
-    note: Callable[[str], None],
+    folder: ModelFolder, *, reach: int | None = None, note: Callable[[str], None]
 ) -> tuple[int, tuple[str, ...]]:
     """Tokens that the model takes at most, and the files that say so; ``reach`` is how many its architecture says that it takes."""
-    positions = reach or _positions(config)
-    tokenizer = read_optional(directory / TOKENIZER_FILE)
+    positions = reach or _positions(folder.config)
+    tokenizer = folder.optional(TOKENIZER_FILE)
     if tokenizer.get("truncation_side") == "left":
         raise UnsupportedModelError(
             f"{TOKENIZER_FILE} truncates long texts at the beginning (truncation_side), which bundles do not support",
             hint="remove it: edgepack then truncates long texts at the end",
         )
-    module, document = transformer_file(directory)
     for name, said in (
-        (module, document.get("max_seq_length")),
+        (folder.transformer_file, folder.transformer.get("max_seq_length")),
         (TOKENIZER_FILE, tokenizer.get("model_max_length")),
     ):
         if isinstance(said, bool) or not isinstance(said, int | float) or not 2 <= said < UNLIMITED:
@@ -80,12 +68,6 @@ def read_max_length(
     if positions is None:
         note(f"no maximum length is stated: texts are truncated to {FALLBACK_LENGTH} tokens")
     return positions or FALLBACK_LENGTH, ()
-
-
-def transformer_file(directory: Path) -> tuple[str, Mapping[str, Any]]:
-    """The Transformer module's own file, by name and content; empty when there is none."""
-    name = next((name for name in LENGTH_FILES if (directory / name).is_file()), LENGTH_FILES[0])
-    return name, read_optional(directory / name)
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:

@@ -6,15 +6,14 @@ with a vocabulary that was quantized ``mapping`` and ``weights``), which leaves 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.documents import EDITED, read_object, size_of
-from edgepack.models.read.modules import module_kinds
+from edgepack.models.read.documents import EDITED, size_of
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.safetensors import Array, TensorFile, open_tensors
 from edgepack.records.model import ModelSource
 
@@ -55,11 +54,11 @@ class StaticTable:
         return len(self.vectors if self.rows is None else self.rows)
 
 
-def is_static(directory: Path, config: Mapping[str, Any]) -> bool:
+def is_static(folder: ModelFolder) -> bool:
     """Whether a folder, of which modules.json and config.json are there, holds a static model."""
-    kinds = module_kinds(directory)
-    if kinds is not None:
-        return kinds[:1] == [MODULE]
+    config = folder.config
+    if folder.kinds is not None:
+        return folder.kinds[:1] == (MODULE,)
     # model2vec's own config.json named itself for a time, and names its table's type since.
     named = config.get("model_type")
     return named == "model2vec" or (named is None and "embedding_dtype" in config)
@@ -121,35 +120,37 @@ def table_name(file: TensorFile) -> str:
     )
 
 
-def normalizes(directory: Path, config: Mapping[str, Any], *, model2vec: bool) -> bool:
+def normalizes(folder: ModelFolder, *, model2vec: bool) -> bool:
     """Whether vectors get length 1. Raises ``UnsupportedModelError`` for modules that a bundle cannot do."""
-    kinds = module_kinds(directory) or [MODULE]
-    if kinds not in ([MODULE], [MODULE, "Normalize"]):
+    kinds = folder.kinds or (MODULE,)
+    if kinds not in ((MODULE,), (MODULE, "Normalize")):
         raise UnsupportedModelError(
             f"modules.json requires {' and '.join(kinds[1:])} behind {MODULE}, which bundles do not support",
             hint=f"edgepack takes static models of {MODULE} and, if need be, Normalize",
         )
     said = kinds[-1] == "Normalize"
-    return bool(config.get("normalize", said)) if model2vec else said
+    return bool(folder.config.get("normalize", said)) if model2vec else said
 
 
-def longest_text(tokenizer: Path, config: Mapping[str, Any], *, model2vec: bool) -> int:
+def longest_text(folder: ModelFolder, tokenizer: str, *, model2vec: bool) -> int:
     """Tokens that a text is cut to, as its own library does it."""
     if model2vec:
-        return size_of({"max_length": config.get("max_length") or MODEL2VEC_LENGTH}, "max_length")
-    truncation = read_object(tokenizer).get("truncation")
-    return size_of(truncation, "max_length", where=tokenizer.name) if truncation else UNLIMITED
+        return size_of({"max_length": folder.config.get("max_length") or MODEL2VEC_LENGTH}, "max_length")
+    truncation = folder.table(tokenizer).get("truncation")
+    return size_of(truncation, "max_length", where="tokenizer.json") if truncation else UNLIMITED
 
 
-def unknown_token(tokenizer: Path) -> int | None:
+def unknown_token(folder: ModelFolder, tokenizer: str) -> int | None:
     """The token for what is not in a vocabulary, as model2vec finds it."""
     from tokenizers import Tokenizer
 
-    model = read_object(tokenizer).get("model")
+    model = folder.table(tokenizer).get("model")
     if not isinstance(model, dict):
-        raise ModelError(f"{tokenizer.name} has no model", hint=EDITED)
+        raise ModelError("tokenizer.json has no model", hint=EDITED)
     if "unk_token" not in model:
         return model.get("unk_id")
     name = model["unk_token"]
-    found: int | None = Tokenizer.from_file(str(tokenizer)).token_to_id(name) if name else None
+    found: int | None = (
+        Tokenizer.from_file(str(folder.directory / tokenizer)).token_to_id(name) if name else None
+    )
     return found

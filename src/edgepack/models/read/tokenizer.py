@@ -8,8 +8,8 @@ from tokenizers import Tokenizer
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.documents import EDITED, read_object
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.panics import panics_reported
-from edgepack.models.read.sentence_transformers import transformer_file
 from edgepack.models.read.static import is_static_source
 from edgepack.records.model import ModelSource
 
@@ -35,7 +35,7 @@ def minimal_json(source: ModelSource) -> str:
         # A table's own libraries put no special tokens around a text.
         document["post_processor"] = None
     # sentence-transformers lowers the text before the tokenizer sees it when this file says so.
-    if transformer_file(source.directory)[1].get("do_lower_case") is True:
+    if ModelFolder(directory=source.directory).transformer.get("do_lower_case") is True:
         document["normalizer"] = _lowered(document.get("normalizer"))
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
@@ -50,11 +50,11 @@ def open_tokenizer(path: Path) -> Tokenizer:
     return _parse(json.dumps(dict(read_object(path))), path.name)
 
 
-def highest_token(path: Path) -> int:
-    """The largest token id that a tokenizer.json can give. Raises ``ModelError`` when it is none."""
-    vocabulary = open_tokenizer(path).get_vocab(with_added_tokens=True)
+def highest_token(tokenizer: Tokenizer) -> int:
+    """The largest token id that a tokenizer can give. Raises ``ModelError`` when there is none."""
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     if not vocabulary:
-        raise ModelError(f"{path.name} has an empty vocabulary", hint=EDITED)
+        raise ModelError("tokenizer.json has an empty vocabulary", hint=EDITED)
     return max(vocabulary.values())
 
 

@@ -18,7 +18,7 @@ from edgepack.context import BuildContext
 from edgepack.fetch.debian import Package
 from edgepack.fetch.unpack import unpack_download
 from edgepack.foundry.sources.pinned import Archive, fetch_archives
-from edgepack.models.read.tokenizer import highest_token
+from edgepack.models.read.tokenizer import highest_token, open_tokenizer
 from edgepack.records.model import ModelSource
 from edgepack.verifier.tasks.task import Task, positions
 
@@ -58,7 +58,7 @@ Lines = dict[str, dict[str, str]]
 
 def is_multilingual(source: ModelSource) -> bool:
     """Whether a model's vocabulary is one for many languages; config.json of a static model does not say how large it is."""
-    tokens = int(source.config.get("vocab_size") or 0) or highest_token(source.tokenizer) + 1
+    tokens = int(source.config.get("vocab_size") or 0) or highest_token(open_tokenizer(source.tokenizer)) + 1
     return tokens >= MULTILINGUAL
 
 

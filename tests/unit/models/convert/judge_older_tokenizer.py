@@ -13,6 +13,7 @@ from tests.unit.models.convert.test_older_tokenizer import refused, vocabulary, 
 from tokenizers import Tokenizer
 
 from edgepack.models.convert.older_tokenizer import converted_tokenizer
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.verifier.texts.fuzz import fuzz_texts_for
 
 TEXTS = Path(__file__).parents[4] / "src/edgepack/verifier/data/texts.txt"
@@ -154,7 +155,7 @@ def agree(folder: Path, model_type: str, settings: dict[str, Any]) -> None:
     exact = judge._tokenizer
     exact.no_truncation()
     exact.no_padding()
-    ours = Tokenizer.from_str(converted_tokenizer(folder, {"model_type": model_type}))
+    ours = Tokenizer.from_str(converted_tokenizer(ModelFolder(directory=folder)))
     assert ours.get_vocab() == exact.get_vocab()
     texts = [*ODD, *fuzz_texts_for(exact, COUNT, seed=5)]
     pairs = list(pairwise(texts))[:50]

@@ -10,6 +10,7 @@ from tests.support.tiny import WORDS, write_json
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.convert.older_tokenizer import converted_tokenizer
 from edgepack.models.find.source import ingest
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.plugins.context import HostContext
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz.,é漢"
@@ -25,8 +26,9 @@ def write_vocabulary(folder: Path, *further: str) -> None:
 
 
 def refused(folder: Path, config: dict[str, Any]) -> EdgepackError:
+    write_json(folder / "config.json", config)
     with pytest.raises(EdgepackError) as caught:
-        converted_tokenizer(folder, config)
+        converted_tokenizer(ModelFolder(directory=folder))
     assert caught.value.hint
     return caught.value
 

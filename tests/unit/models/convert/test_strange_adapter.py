@@ -141,10 +141,11 @@ import resource, sys
 from pathlib import Path
 from edgepack.errors import EdgepackError
 from edgepack.models.convert.adapter import merge_adapter
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.safetensors import open_tensors
 resource.setrlimit(resource.RLIMIT_CPU, (50, 50))
 try:
-    merge_adapter(open_tensors(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3]))
+    merge_adapter(open_tensors(Path(sys.argv[1])), ModelFolder(directory=Path(sys.argv[2])), Path(sys.argv[3]))
 except EdgepackError as error:
     print(type(error).__name__, error.message)
 """

@@ -544,7 +544,7 @@ def test_a_tokenizer_of_another_model_beside_a_graph(tmp_path: Path) -> None:
     document["model"]["vocab"] |= {f"word{number}": 10 + number for number in range(100)}
     write_json(folder / "tokenizer.json", document)
     with pytest.raises(ModelError, match=r"token 109, the model's embedding table has 60 rows"):
-        read_folder(folder, name="bare", origin="bare", onnx=folder / "model.onnx")
+        read_folder(folder, name="bare", origin="bare", graph="model.onnx")
 
 
 def test_a_folder_for_tests_of_a_builder(tmp_path: Path, context: HostContext) -> None:

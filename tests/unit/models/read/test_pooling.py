@@ -14,6 +14,7 @@ from tests.support.tiny import write_json
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.find.source import ingest
 from edgepack.models.read.card import read_card
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.reference import exported_model
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource, Pooling
@@ -96,7 +97,7 @@ def test_an_unknown_family_is_mean(model: Path) -> None:
 )
 def test_the_code_of_a_card_tells(model: Path, text: str, mode: str | None) -> None:
     (bare(model) / "README.md").write_text(f"---\nlicense: mit\n---\n```python\n{text}\n```\n")
-    assert read_card(model / "README.md").pooling == mode
+    assert read_card(ModelFolder(directory=model)).pooling == mode
     source = read(model, "bge-like")
     assert source.pooling.mode == (mode or "cls"), "the card comes before the family"
     assert source.pooling_from == ("model card" if mode else "family")

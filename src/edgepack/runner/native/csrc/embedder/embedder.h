@@ -34,8 +34,8 @@ struct MatryoshkaCut {
     void place(const float *vector, size_t whole, float *target) const;
 };
 
-struct Side;
-struct Given;
+struct ReadOptions;
+struct ModelOutputs;
 struct TextOutputs;
 
 class Embedder {
@@ -52,8 +52,8 @@ public:
     // A text together with each of others. A code of 2 where there is no room for a pair, 4 where the tokenizer knows none.
     Error encode_pairs(std::string_view first, const std::vector<std::string_view> &seconds, std::vector<Encoding> &encoded) const;
 
-    // Of models that give more than a vector a text (outputs/given.cc): what each text gives, in their order.
-    Error embed_outputs(const Given &given, const Side &side, const std::vector<std::string_view> &texts, std::vector<TextOutputs> &made) const;
+    // Of models that give more than a vector a text (outputs/model_outputs.cc): what each text gives, in their order.
+    Error embed_outputs(const ModelOutputs &given, const ReadOptions &side, const std::vector<std::string_view> &texts, std::vector<TextOutputs> &made) const;
 
     // The user's own module, where there is one, before and behind the model: texts as they come, with their prefix.
     bool has_module() const { return prepares_ || finishes_; }
@@ -81,7 +81,7 @@ private:
                      size_t workers = 0) const;
     Batch batch_of(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count) const;
     Error run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, const MatryoshkaCut &cut, float *vectors) const;
-    Error encode_side(std::string_view text, const Side &side, Encoding &encoding) const;
+    Error encode_side(std::string_view text, const ReadOptions &side, Encoding &encoding) const;
 
     Tokenizer tokenizer_;
     std::unique_ptr<Encoder> encoder_;

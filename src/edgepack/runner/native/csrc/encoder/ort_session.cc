@@ -163,7 +163,7 @@ Error OrtEncoder::compute(const Batch &batch, const char *const *outputs, size_t
     return error_of(status, DOES_NOT_RUN);
 }
 
-Error OrtEncoder::read(OrtValue *output, const std::vector<size_t> &expected, std::vector<float> &numbers) const {
+Error OrtEncoder::read(OrtValue *output, std::initializer_list<size_t> expected, std::vector<float> &numbers) const {
     OrtTensorTypeAndShapeInfo *info = nullptr;
     int type = 0;
     size_t rank = 0, count = 1;
@@ -178,12 +178,12 @@ Error OrtEncoder::read(OrtValue *output, const std::vector<size_t> &expected, st
     if (status) return error_of(status, DOES_NOT_RUN);
     bool right = type == FLOAT32 && rank == expected.size();
     for (size_t axis = 0; axis < expected.size(); axis++) {
-        right = right && size_t(shape[axis]) == expected[axis];
-        count *= expected[axis];
+        right = right && size_t(shape[axis]) == expected.begin()[axis];
+        count *= expected.begin()[axis];
     }
     if (!right)
         return fail(RUNTIME, "the model has " + std::to_string(shape[expected.size() - 1]) + " dimensions, the manifest says " +
-                                 std::to_string(expected.back()), TRY_SELF_TEST);
+                                 std::to_string(expected.end()[-1]), TRY_SELF_TEST);
     auto made = static_cast<const float *>(data);
     numbers.insert(numbers.end(), made, made + count);
     return {};

@@ -1,5 +1,6 @@
 // ONNX Runtime as an encoder: integers [batch, sequence] in, float32 [batch, dimension] out.
 #pragma once
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,7 @@ private:
     bool reads_little() const;
     Error name_inputs();
     Error compute(const Batch &batch, const char *const *names, size_t count, OrtValue **outputs) const;
-    Error read(OrtValue *output, const std::vector<size_t> &expected, std::vector<float> &numbers) const;
+    Error read(OrtValue *output, std::initializer_list<size_t> expected, std::vector<float> &numbers) const;
 
     Mapping model_;
     bool returns_pages_ = false;

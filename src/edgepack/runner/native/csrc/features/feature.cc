@@ -1,11 +1,13 @@
 #include "features/feature.h"
 
+#include <cstring>
+
 namespace embed {
 
-const Feature *find_feature(std::string_view name) {
+bool has_feature(const char *name) {
     for (const Feature *const *each = FEATURES; *each; each++)
-        if (name == (*each)->name) return *each;
-    return nullptr;
+        if (!strcmp(name, (*each)->name)) return true;
+    return false;
 }
 
 Error check_signature(const Bundle &bundle, const std::string &key) {

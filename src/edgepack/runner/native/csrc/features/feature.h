@@ -42,8 +42,8 @@ extern const Feature *const FEATURES[];
 // The key that every bundle has to be signed with, in PEM; null: none.
 extern const char *const REQUIRED_KEY;
 
-// The one of this name; null: the program was built without.
-const Feature *find_feature(std::string_view name);
+// Whether the program was built with this.
+bool has_feature(const char *name);
 // The first one that does this; null: there is none.
 template <class Function> Function feature_with(Function Feature::*function) {
     for (const Feature *const *each = FEATURES; *each; each++)

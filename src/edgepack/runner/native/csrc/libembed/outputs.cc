@@ -3,7 +3,7 @@
 
 #include "features/feature.h"
 #include "libembed/opened.h"
-#include "outputs/given.h"
+#include "outputs/model_outputs.h"
 
 namespace {
 
@@ -37,7 +37,7 @@ void give_vectors(embed_rows *rows, const std::vector<TextOutputs> &made, size_t
 }
 
 Error run(const embed_bundle &bundle, const std::vector<std::string> &texts, float *vectors, embed_rows *sparse, embed_rows *multi_vector) {
-    embed::Given given;
+    embed::ModelOutputs given;
     if (Error failure = given.open(bundle.bundle)) return failure;
     if ((vectors && !given.dense) || (sparse && !given.sparse) || (multi_vector && !given.width))
         return embed::fail(embed::USAGE, bundle.bundle.text("model", "name") + " is " + given.noun() + ": it does not give all that is asked for");

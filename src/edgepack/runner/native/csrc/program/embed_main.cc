@@ -145,10 +145,10 @@ Error open_bundle(const char *program, const std::string *public_key, Bundle &bu
 // What is asked of a part that the program was built without.
 Error check_features(const Options &options, const Bundle &bundle) {
     const std::string name = bundle.text("model", "name");
-    if (const char *option = options.scores(); option && !find_feature("scores"))
+    if (const char *option = options.scores(); option && !has_feature("scores"))
         return fail(USAGE, option + (": " + name) + " is an embedding model",
                     "embed search \"a query\" FILE finds the nearest texts; for scores, build a bundle of a reranker or a classifier");
-    if (find_feature("outputs")) return {};
+    if (has_feature("outputs")) return {};
     if (const char *option = options.outputs())
         return fail(USAGE, option + (": " + name + " makes one vector of a text"),
                     "leave it out; SPLADE, ColBERT and BGE-M3 models give sparse vectors and vectors of tokens");
@@ -159,7 +159,7 @@ Error check_features(const Options &options, const Bundle &bundle) {
 Error run(int count, char **words) {
     std::string text;
     Options options;
-    if (count > 1 && !strcmp(words[1], "serve") && !find_feature("serve"))
+    if (count > 1 && !strcmp(words[1], "serve") && !has_feature("serve"))
         return fail(USAGE, "this program was built without a server", "build with --set serve=true; to embed the word: embed -- serve");
     if (Error error = parse_options(count, words, options)) return error;
     if (options.help) return print(help_of(options.command));

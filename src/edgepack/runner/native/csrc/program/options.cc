@@ -75,12 +75,12 @@ private:
     Error take(std::string word) {
         // -k3 is -k 3.
         if (word[1] != '-' && word.size() > 2 && word[2] != '=')
-            if (const Option *brief = find(word.substr(0, 2)); brief && brief->field.kind != OptionField::FLAG) word.insert(2, "=");
+            if (const Option *brief = find(word.substr(0, 2)); brief && brief->kind != Option::FLAG) word.insert(2, "=");
         const size_t equals = word.find('=');
         const std::string name = word.substr(0, equals);
         const Option *option = find(name);
         if (!option) return strangers_ += " " + word, Error{};
-        const bool flag = option->field.kind == OptionField::FLAG, pair = option->count == 2;
+        const bool flag = option->kind == Option::FLAG, pair = (option->count & 3) == 2;
         std::vector<std::string> values;
         if (equals != std::string::npos) values.push_back(word.substr(equals + 1));
         for (size_t wanted = flag ? 0 : pair ? 2 : 1; equals == std::string::npos && values.size() < wanted && at_ + 1 < count_;) {
@@ -89,27 +89,26 @@ private:
         }
         if (flag && !values.empty()) return usage("argument " + name + ": ignored explicit argument " + quoted(values[0]));
         if (!flag && values.size() != (pair ? 2 : 1)) return usage("argument " + name + (pair ? ": expected 2 arguments" : ": expected one argument"));
-        if (option->alone && !alone_.empty() && alone_ != name) return usage("argument " + name + ": not allowed with argument " + alone_);
-        if (option->alone) alone_ = name;
+        if ((option->count & Option::ALONE) && !alone_.empty() && alone_ != name) return usage("argument " + name + ": not allowed with argument " + alone_);
+        if ((option->count & Option::ALONE)) alone_ = name;
         if (option->seen) options_.*option->seen = true;
         return set(*option, name, values);
     }
 
     Error set(const Option &option, const std::string &name, std::vector<std::string> &values) {
-        const OptionField &field = option.field;
         auto wrong = [&](const std::string &what) { return usage("argument " + name + ": " + quoted(values[0]) + what); };
         auto range = [&] { return wrong(" is not a number from " + std::to_string(option.least) + " to " + std::to_string(option.most)); };
-        switch (field.kind) {
-            case OptionField::FLAG: options_.*field.flag = true; break;
-            case OptionField::LIST:
-                if (option.count) options_.*field.list = std::move(values);
-                else (options_.*field.list).push_back(values[0]);
+        switch (option.kind) {
+            case Option::FLAG: options_.*option.place.flag = true; break;
+            case Option::LIST:
+                if (option.count & 3) options_.*option.place.list = std::move(values);
+                else (options_.*option.place.list).push_back(values[0]);
                 break;
-            case OptionField::WHOLE: return read_whole(values[0], option, options_.*field.whole) ? Error{} : range();
-            case OptionField::REAL: return read_real(values[0], option.least, option.most, options_.*field.real) ? Error{} : range();
-            case OptionField::TEXT:
+            case Option::WHOLE: return read_whole(values[0], option, options_.*option.place.whole) ? Error{} : range();
+            case Option::REAL: return read_real(values[0], option.least, option.most, options_.*option.place.real) ? Error{} : range();
+            case Option::TEXT:
                 if (option.choices && !is_among(values[0], option.choices)) return wrong(std::string(" is none of ") + option.choices);
-                options_.*field.text = values[0];
+                options_.*option.place.text = values[0];
         }
         return {};
     }

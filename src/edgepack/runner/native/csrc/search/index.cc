@@ -106,8 +106,8 @@ Error Index::find_kept(const std::string &model) {
     bool whole = all.size() == HEADER + count * entry;
     whole = whole && start == header(count, model, adler32(all.substr(HEADER), 1));
     // search() makes no others, whether or not the model's are of length 1. What is not a number is not so either.
-    for (size_t at = 0; whole && at < count; at++) {
-        auto row = reinterpret_cast<const float *>(kept_rows(at, 1).data());
+    for (size_t index = 0; whole && index < count; index++) {
+        auto row = reinterpret_cast<const float *>(kept_rows(index, 1).data());
         float square = dot(row, row, dimension_);
         whole = square == 0 || (square > 0.998f && square < 1.002f);
     }

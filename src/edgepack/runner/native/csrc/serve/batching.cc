@@ -36,8 +36,8 @@ void order(Task &task) {
 
 }  // namespace
 
-Batcher::Batcher(const ServedModel &model, const ServeOptions &options, Metrics &metrics, int bell)
-    : model_(model), options_(options), metrics_(metrics), bell_(bell) {}
+Batcher::Batcher(const ServedModel &model, const ServeOptions &options, Metrics &metrics, int wake_pipe)
+    : model_(model), options_(options), metrics_(metrics), wake_pipe_(wake_pipe) {}
 
 Error Batcher::start() {
     bool started = start_thread([this] { read(); });
@@ -76,7 +76,7 @@ void Batcher::finish(const TaskPointer &task) {
         std::lock_guard<std::mutex> held(mutex_);
         done_.push_back(task);
     }
-    ssize_t rung = write(bell_, "", 1);
+    ssize_t rung = write(wake_pipe_, "", 1);
     (void)rung;
 }
 

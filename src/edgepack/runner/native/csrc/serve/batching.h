@@ -14,8 +14,8 @@ namespace embed {
 // only while requests are being read.
 class Batcher {
 public:
-    // `bell`: a descriptor that gets a byte when a task is done.
-    Batcher(const ServedModel &model, const ServeOptions &options, Metrics &metrics, int bell);
+    // `wake_pipe`: a descriptor that gets a byte when a task is done.
+    Batcher(const ServedModel &model, const ServeOptions &options, Metrics &metrics, int wake_pipe);
     Batcher(const Batcher &) = delete;
     Batcher &operator=(const Batcher &) = delete;
     // A code of 5 where the system gives no thread.
@@ -43,7 +43,7 @@ private:
     const ServedModel &model_;
     const ServeOptions &options_;
     Metrics &metrics_;
-    int bell_;
+    int wake_pipe_;
     std::mutex mutex_;
     std::condition_variable changed_, arrived_;
     std::deque<TaskPointer> unread_, queued_;

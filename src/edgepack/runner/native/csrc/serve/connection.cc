@@ -51,7 +51,7 @@ void Connection::close_now() {
     state_ = CLOSED;
     service_.give_back(held_);
     held_ = 0;
-    if (task_) task_->gone = true;
+    if (task_) task_->gone = true, task_->connection = nullptr;
     close(descriptor_);
 }
 
@@ -144,7 +144,7 @@ void Connection::advance(size_t connections) {
             continue;
         }
         Response response = service_.respond(request, connections, task_);
-        if (task_) state_ = WORKING;
+        if (task_) state_ = WORKING, task_->connection = this;
         else answer(std::move(response), true);
     }
 }

@@ -107,11 +107,11 @@ Error Tokenizer::open(const std::string &path) {
     if (single && !words_.open(table_.section("words"))) return damaged_table(path);
     if (model.size < 20 || frame.size < 12) return damaged_table(path);
     std::string_view kind = model.text().substr(0, 8);
-    std::unique_ptr<TextModel> (*open)(const Table &) = kind == "wordpiec"sv ? open_wordpiece
+    std::unique_ptr<TextModel> (*open_model)(const Table &) = kind == "wordpiec"sv ? open_wordpiece
                                                         : kind == "bytebpe\0"sv ? open_bpe
                                                         : kind == "unigram\0"sv ? open_unigram : nullptr;
-    if (!open) return fail(BUNDLE, path + " is of a kind that this program does not know", COPY_AGAIN);
-    model_ = open(table_);
+    if (!open_model) return fail(BUNDLE, path + " is of a kind that this program does not know", COPY_AGAIN);
+    model_ = open_model(table_);
     template_ = frame.as<uint32_t>();
     if (!model_ || uint64_t(template_[0]) + template_[1] > (frame.size / 4 - 3) / 2) return damaged_table(path);
     if (Bytes size = table_.section("size"); size.size >= 4) size_ = size.as<uint32_t>()[0];

@@ -1,4 +1,4 @@
-#include "outputs/given.h"
+#include "outputs/model_outputs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -39,8 +39,8 @@ struct Numbers {
 
 bool holds(const std::vector<uint32_t> &ids, int64_t id) { return std::find(ids.begin(), ids.end(), uint32_t(id)) != ids.end(); }
 
-Side side_of(const Json *section, Numbers &numbers) {
-    Side side;
+ReadOptions read_options_of(const Json *section, Numbers &numbers) {
+    ReadOptions side;
     if (!section) return side;
     side.marker = uint32_t(numbers.read(*section, "marker", UINT32_MAX));
     side.expand = uint32_t(numbers.read(*section, "expand", UINT32_MAX));
@@ -63,7 +63,7 @@ void weigh_vocabulary(const float *numbers, size_t count, TextOutputs &made) {
 }
 
 // The same of weights of the text's own tokens: the largest of equal ones.
-void weigh_tokens(const Given &given, const Encoding &text, const float *tokens, TextOutputs &made) {
+void weigh_tokens(const ModelOutputs &given, const Encoding &text, const float *tokens, TextOutputs &made) {
     size_t step = given.each_token();
     for (size_t at = 0; at < text.ids.size(); at++) {
         float weight = tokens[at * step + given.width];
@@ -81,7 +81,7 @@ void weigh_tokens(const Given &given, const Encoding &text, const float *tokens,
 
 }  // namespace
 
-Error Given::open(const Bundle &bundle) {
+Error ModelOutputs::open(const Bundle &bundle) {
     const Json *said = bundle.manifest.at("model", "outputs");
     if (!said || !said->is(Json::OBJECT)) return fail(BUNDLE, "manifest.json does not say what the model gives (model.outputs)", COPY_AGAIN);
     Numbers numbers;
@@ -95,15 +95,15 @@ Error Given::open(const Bundle &bundle) {
     if (const Json *found = said->get("multi_vector")) {
         width = numbers.read(*found, "dimension", 0);
         first = numbers.read(*found, "first", 0);
-        query = side_of(found->get("query"), numbers);
-        document = side_of(found->get("document"), numbers);
+        query = read_options_of(found->get("query"), numbers);
+        document = read_options_of(found->get("document"), numbers);
     }
     if (!numbers.sound || !(sparse || width) || (of_vocabulary && vocabulary != bundle.dimension))
         return fail(BUNDLE, "manifest.json is damaged: model.outputs", COPY_AGAIN);
     return {};
 }
 
-Error Embedder::encode_side(std::string_view text, const Side &side, Encoding &encoding) const {
+Error Embedder::encode_side(std::string_view text, const ReadOptions &side, Encoding &encoding) const {
     bool marked = side.marker != UINT32_MAX;
     // Without a wish, the side's own length counts, which may be above what other texts are cut to.
     size_t room = (side.length && !(cut_ && max_length_ < side.length) ? side.length : max_length_) - marked;
@@ -122,7 +122,7 @@ Error Embedder::encode_side(std::string_view text, const Side &side, Encoding &e
     return {};
 }
 
-Error Embedder::embed_outputs(const Given &given, const Side &side, const std::vector<std::string_view> &texts,
+Error Embedder::embed_outputs(const ModelOutputs &given, const ReadOptions &side, const std::vector<std::string_view> &texts,
                               std::vector<TextOutputs> &made) const {
     std::vector<Encoding> encoded(texts.size());
     for (size_t index = 0; index < texts.size(); index++)

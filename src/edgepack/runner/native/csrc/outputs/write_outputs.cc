@@ -4,7 +4,7 @@
 
 #include "embedder/embedder.h"
 #include "features/feature.h"
-#include "outputs/given.h"
+#include "outputs/model_outputs.h"
 #include "outputs/npz.h"
 #include "program/output.h"
 #include "program/reading.h"
@@ -40,7 +40,7 @@ struct Arrays {
         vector_ends.push_back(int64_t(width ? vectors.size() / width : 0));
     }
 
-    Error write(const Options &options, const Given &given, size_t dimension, Output &output) const {
+    Error write(const Options &options, const ModelOutputs &given, size_t dimension, Output &output) const {
         Npz file;
         std::string texts = std::to_string(weight_ends.size() - 1);
         auto row = [](size_t count) { return "(" + std::to_string(count) + ",)"; };
@@ -63,7 +63,7 @@ struct Arrays {
     }
 };
 
-void append_outputs(const Options &options, const Given &given, const TextOutputs &text, std::string &out) {
+void append_outputs(const Options &options, const ModelOutputs &given, const TextOutputs &text, std::string &out) {
     if (options.dense) {
         out += ",\"embedding\":";
         append_numbers(text.vector.data(), text.vector.size(), out);
@@ -84,7 +84,7 @@ void append_outputs(const Options &options, const Given &given, const TextOutput
     out += ']';
 }
 
-Error check(const Options &options, const Bundle &bundle, const Given &given) {
+Error check(const Options &options, const Bundle &bundle, const ModelOutputs &given) {
     std::string name = bundle.text("model", "name"), instead = options.instead();
     const char *option = options.outputs();
     const char *way = given.sparse ? "embed --sparse gives the weights of a text's tokens" : "embed --multi-vector gives a vector for each token";
@@ -103,7 +103,7 @@ Error check(const Options &options, const Bundle &bundle, const Given &given) {
     return {};
 }
 
-Error work(const Options &options, const Bundle &bundle, const Given &given) {
+Error work(const Options &options, const Bundle &bundle, const ModelOutputs &given) {
     if (options.texts.empty() && !options.has_input && is_terminal(0))
         return fail(USAGE, "no text", "pass texts, or lines on standard input");
     // Never taken apart: the end of the process is quicker.
@@ -143,8 +143,8 @@ Error work(const Options &options, const Bundle &bundle, const Given &given) {
     return output.finish();
 }
 
-Error give_outputs(const Options &options, const Bundle &bundle, bool &done) {
-    Given given;
+Error write_outputs(const Options &options, const Bundle &bundle, bool &done) {
+    ModelOutputs given;
     if (Error error = given.open(bundle)) return error;
     if (Error error = check(options, bundle, given)) return error;
     done = options.outputs();
@@ -157,7 +157,7 @@ extern const Feature OUTPUTS_FEATURE = [] {
     Feature feature;
     feature.name = "outputs";
     feature.commands = EMBED | SEARCH;
-    feature.run = give_outputs;
+    feature.run = write_outputs;
     return feature;
 }();
 

@@ -1,0 +1,201 @@
+#include "sound.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "kernels.h"
+
+namespace embed {
+
+namespace {
+
+constexpr uint32_t MOST_STEPS = 1 << 16, MOST_WIDTH = 1 << 20;
+constexpr uint32_t MOST_DEPTH = 1 << 15;  // of a product, whose sums stay below 2^31
+constexpr size_t MOST_BYTES = 1 << 22;    // of a token's buffers
+constexpr uint32_t MOST_POOLING = 3;
+
+bool lies_in(const PlanView &plan, uint64_t place, uint64_t size) {
+    return place % ALIGNMENT == 0 && place <= plan.size && size <= plan.size - place;
+}
+
+// A step, and what rules ask of it.
+struct Asked {
+    const PlanView &plan;
+    const Step &step;
+    const uint32_t *sizes;
+
+    uint64_t size(int index) const { return sizes[index]; }
+    const Buffer &buffer(uint32_t index) const { return plan.buffers[index]; }
+    bool is(uint32_t index) const { return index < plan.header.buffers; }
+    bool has(uint32_t index, uint32_t width, uint32_t bytes) const {
+        return is(index) && buffer(index).width == width && buffer(index).bytes == bytes;
+    }
+    bool may_have(uint32_t index, uint32_t width, uint32_t bytes) const {
+        return index == NOTHING || has(index, width, bytes);
+    }
+    // At least so many floats.
+    bool holds(uint32_t index, uint64_t width) const {
+        return is(index) && buffer(index).bytes == 4 && width <= buffer(index).width;
+    }
+    bool given(int tensor, uint64_t size) const {
+        return step.tensors[tensor] && lies_in(plan, step.tensors[tensor], size);
+    }
+    bool may(int tensor, uint64_t size) const { return !step.tensors[tensor] || lies_in(plan, step.tensors[tensor], size); }
+    bool sums_within(int tensor, uint32_t count, int32_t most) const {
+        auto sums = reinterpret_cast<const int32_t *>(plan.file + step.tensors[tensor]);
+        return std::all_of(sums, sums + count, [&](int32_t sum) { return -most <= sum && sum <= most; });
+    }
+};
+
+struct Rule {
+    const char *name;
+    uint32_t operations;  // that it is of, a bit each
+    bool (*holds)(const Asked &);
+};
+
+template <class... Operations> constexpr uint32_t of(Operations... operations) { return ((1u << operations) | ...); }
+
+// In this order: a rule may rely on those before it.
+const Rule RULES[] = {
+    {"rows are looked up by what is known", of(LOOKUP), [](const Asked &a) { return a.step.from[0] <= OF_COUNTED; }},
+    {"a table has rows", of(LOOKUP), [](const Asked &a) { return a.sizes[1] > 0; }},
+    {"rows are as wide as their buffer", of(LOOKUP), [](const Asked &a) { return a.has(a.step.to[0], a.sizes[0], 4); }},
+    {"a table lies in the file", of(LOOKUP),
+     [](const Asked &a) {
+         const uint64_t bytes = a.step.tensors[1] ? 1 : 4;
+         return a.may(1, 4 * a.size(1)) && a.given(0, bytes * a.size(0) * a.size(1));
+     }},
+    {"a norm's buffers are as wide as it is", of(NORM),
+     [](const Asked &a) {
+         const uint32_t *from = a.step.from, *to = a.step.to, width = a.sizes[0];
+         return a.has(from[0], width, 4) && a.may_have(from[1], width, 4) && a.has(to[0], width, 4) &&
+                a.may_have(to[1], width, 1) && a.may_have(to[2], width, 4);
+     }},
+    {"a norm's weights lie in the file", of(NORM),
+     [](const Asked &a) {
+         const uint64_t wide = 4 * a.size(0);
+         return a.may(0, wide) && a.given(1, wide) && a.may(2, wide) && a.may(3, wide);
+     }},
+    {"what is quantized is whole panels", of(QUANTIZE), [](const Asked &a) { return a.sizes[0] % PANEL == 0; }},
+    {"bytes are as wide as their buffer", of(QUANTIZE),
+     [](const Asked &a) { return a.holds(a.step.from[0], a.size(0)) && a.has(a.step.to[0], a.sizes[0], 1); }},
+    {"what smooths lies in the file", of(QUANTIZE), [](const Asked &a) { return a.may(0, 4 * a.size(0)); }},
+    {"a product's buffers are as wide as its matrix", of(PRODUCT),
+     [](const Asked &a) { return a.has(a.step.from[0], a.sizes[0], 1) && a.has(a.step.to[0], a.sizes[1], 4); }},
+    {"a matrix has whole columns, and is not too deep", of(PRODUCT),
+     [](const Asked &a) { return a.sizes[1] % COLUMNS == 0 && a.sizes[0] <= MOST_DEPTH; }},
+    {"a product's activation is known", of(PRODUCT), [](const Asked &a) { return a.sizes[2] <= GELU_TANH; }},
+    {"a byte stands for zero", of(PRODUCT), [](const Asked &a) { return a.sizes[3] <= 255; }},
+    {"a matrix lies in the file", of(PRODUCT),
+     [](const Asked &a) {
+         const uint64_t columns = 4 * a.size(1);
+         return a.given(0, a.size(0) * a.size(1)) && a.given(1, columns) && a.given(2, columns) && a.given(3, columns);
+     }},
+    {"the sums of a matrix are sums of bytes", of(PRODUCT),
+     [](const Asked &a) { return a.sums_within(1, a.sizes[1], 128 * int32_t(a.sizes[0])); }},
+    {"heads share keys evenly", of(ATTENTION),
+     [](const Asked &a) { return a.sizes[0] && a.sizes[1] && a.sizes[0] % a.sizes[1] == 0; }},
+    {"heads are whole panels, and not too large", of(ATTENTION, ROTATE, NORM_HEADS),
+     [](const Asked &a) { return a.sizes[2] && a.sizes[2] % PANEL == 0 && a.sizes[2] <= MOST_SIZE; }},
+    {"queries, keys and values lie in the buffer", of(ATTENTION),
+     [](const Asked &a) {
+         const uint64_t heads = a.size(0) * a.size(2), groups = a.size(1) * a.size(2);
+         return heads <= MOST_WIDTH && a.holds(a.step.from[0], heads) && a.holds(a.step.from[0], a.size(3) + groups) &&
+                a.holds(a.step.from[0], a.size(4) + groups);
+     }},
+    {"distances reach as far as the longest text", of(ATTENTION),
+     [](const Asked &a) {
+         return a.may(0, 4 * a.size(0) * a.size(6)) &&
+                (!a.step.tensors[0] || (a.sizes[6] % 2 && a.sizes[6] / 2 + 1 >= a.plan.header.longest));
+     }},
+    {"what attention reads and makes is kept", of(ATTENTION),
+     [](const Asked &a) {
+         return a.buffer(a.step.from[0]).kept && a.holds(a.step.to[0], a.size(0) * a.size(2)) &&
+                a.buffer(a.step.to[0]).kept;
+     }},
+    {"a gate has two halves", of(GATE),
+     [](const Asked &a) {
+         return a.sizes[0] <= MOST_WIDTH && a.has(a.step.from[0], 2 * a.sizes[0], 4) && a.has(a.step.to[0], a.sizes[0], 4);
+     }},
+    {"a gate's activation is known", of(GATE), [](const Asked &a) { return a.sizes[1] && a.sizes[1] <= SILU; }},
+    {"heads lie in the buffer", of(ROTATE, NORM_HEADS),
+     [](const Asked &a) { return a.holds(a.step.to[0], a.size(0) + a.size(1) * a.size(2)); }},
+    {"frequencies lie in the file", of(ROTATE), [](const Asked &a) { return a.given(0, 2 * a.size(2)); }},
+    {"a head's weights lie in the file", of(NORM_HEADS), [](const Asked &a) { return a.given(0, 4 * a.size(2)); }},
+};
+
+const char *broken_by(const PlanView &plan, const Step &step) {
+    if (step.operation < LOOKUP || step.operation > NORM_HEADS) return "operations are known";
+    const Asked asked{plan, step, step.sizes};
+    for (const Rule &rule : RULES)
+        if (rule.operations >> step.operation & 1 && !rule.holds(asked)) return rule.name;
+    return nullptr;
+}
+
+// Of a buffer that is not kept, since the last attention.
+bool all_was_written(const PlanView &plan) {
+    std::vector<uint32_t> written(plan.header.buffers);
+    uint32_t stretch = 1;
+    auto known = [&](uint32_t buffer) {
+        return plan.buffers[buffer].kept ? written[buffer] != 0 : written[buffer] == stretch;
+    };
+    for (size_t at = 0; at < plan.header.steps; at++) {
+        const Step &step = plan.steps[at];
+        const bool attends = step.operation == ATTENTION, skips = step.operation == NORM && step.from[1] != NOTHING;
+        const bool in_place = step.operation == ROTATE || step.operation == NORM_HEADS;
+        if (step.operation == LOOKUP) {
+            if (step.flags & ACCUMULATED && !known(step.to[0])) return false;
+        } else if (!known(in_place ? step.to[0] : step.from[0])) {
+            return false;
+        }
+        if (skips && !known(step.from[1])) return false;
+        // Attention leaves alone what is beside its heads.
+        if (attends && plan.buffers[step.to[0]].width != step.sizes[0] * step.sizes[2] && !known(step.to[0])) return false;
+        written[step.to[0]] = stretch;
+        for (int other = 1; other < 3 && step.operation == NORM; other++)
+            if (step.to[other] != NOTHING) written[step.to[other]] = stretch;
+        stretch += attends;
+    }
+    return known(plan.header.vector);
+}
+
+bool read_header(PlanView &plan) {
+    if (plan.size < sizeof plan.header) return false;
+    memcpy(&plan.header, plan.file, sizeof plan.header);
+    const Header &header = plan.header;
+    if (memcmp(header.magic, "EDGEPLN1", 8) || header.size != plan.size || header.pooling > MOST_POOLING) return false;
+    if (!header.buffers || header.buffers > MOST_STEPS || header.steps > MOST_STEPS) return false;
+    if (header.vector >= header.buffers || !lies_in(plan, header.buffers_at, header.buffers * sizeof(Buffer)) ||
+        !lies_in(plan, header.steps_at, header.steps * sizeof(Step)))
+        return false;
+    plan.buffers = reinterpret_cast<const Buffer *>(plan.file + header.buffers_at);
+    plan.steps = reinterpret_cast<const Step *>(plan.file + header.steps_at);
+    return true;
+}
+
+bool buffers_fit(const PlanView &plan) {
+    size_t bytes = 0;
+    for (size_t at = 0; at < plan.header.buffers; at++) {
+        const Buffer &buffer = plan.buffers[at];
+        if (buffer.width % PANEL || !buffer.width || buffer.width > MOST_WIDTH) return false;
+        if (buffer.bytes != 1 && buffer.bytes != 4) return false;
+        if ((bytes += size_t(buffer.width) * buffer.bytes) > MOST_BYTES) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+const char *broken_rule(PlanView &plan) {
+    if (!read_header(plan)) return "the header is that of a plan of this length";
+    if (!buffers_fit(plan)) return "buffers are whole panels, and not too many bytes";
+    for (size_t at = 0; at < plan.header.steps; at++)
+        if (const char *name = broken_by(plan, plan.steps[at])) return name;
+    const Header &header = plan.header;
+    const Buffer &vector = plan.buffers[header.vector];
+    if (vector.width != header.dimension || vector.bytes != 4 || !vector.kept) return "the vector is a kept buffer of floats";
+    return all_was_written(plan) ? nullptr : "what is read was written";
+}
+
+}  // namespace embed
