@@ -16,7 +16,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 LOCK := requirements/build.txt
 BUNDLE := dist/all-MiniLM-L6-v2-linux-x86-min
 
-.PHONY: bundle lock test test-judges test-all test-changed durations fuzz checked fetched fetched-all lint docs docs-serve clean gpu-kit test-gpu
+.PHONY: bundle lock test test-judges test-all test-changed durations compile_commands fuzz checked fetched fetched-all lint docs docs-serve clean gpu-kit test-gpu
 
 bundle: $(VENV)/.installed
 	$(BIN)/edgepack bundle --target linux-x86-min --force
@@ -38,6 +38,10 @@ test-all: $(VENV)/.installed-judges checked fetched-all
 # The tests that a change can matter to, but for whole bundles: since COMMIT, or since the last one.
 test-changed: $(VENV)/.installed-test
 	$(PYTEST) $$($(BIN)/python -m tests.support.changed $(or $(COMMIT),HEAD))
+
+# What editors and clang-tidy open the C++ of the program with.
+compile_commands: $(VENV)/.installed-test
+	$(BIN)/python -m tests.support.compile_commands
 
 # Writes what each file of `make test` takes of processor time into tests/durations.txt.
 durations: $(VENV)/.installed-test fetched
@@ -65,12 +69,13 @@ checked: $(VENV)/.installed-test
 # What the tests are not to fetch themselves.
 fetched: $(VENV)/.installed-test
 	$(BIN)/edgepack fetch --target linux-x86-min
-	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
+	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock
 
 # The first four are emulators and wine, of pinned Debian packages: where these have moved on, their tests are skipped and say so.
 # The next two are bundlers, Deno and TypeScript from npm, and a browser from apt where root may: for the tests of the page. Then there are
 # bubblewrap, for the tests of the sandbox, and OpenSSH's server, adb and proot from apt where root may, for those of devices.
 fetched-all: fetched
+	$(BIN)/edgepack fetch --target web-wasm --set runtime=stock --set webgpu=true
 	-$(BIN)/edgepack fetch --target linux-arm64-min
 	-$(BIN)/edgepack fetch --target linux-armv7-min
 	-$(BIN)/edgepack fetch --target linux-riscv64-min

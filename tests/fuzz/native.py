@@ -31,8 +31,8 @@ def has_sanitizers(folder: Path) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def compile_targets(folder: Path) -> Path:
-    """The program ``fuzz`` of all targets."""
+def compile_targets(folder: Path, *further: str) -> Path:
+    """The program ``fuzz`` of all targets, with further flags."""
     own = {
         f"fuzz/{path.name}": path.read_text(encoding="utf-8")
         for path in sorted(Path(__file__).parent.glob("*.cc"))
@@ -40,7 +40,7 @@ def compile_targets(folder: Path) -> Path:
     sources = dict(program_sources(ort_encoder("loaded"), ("serve", "signatures")))
     del sources["program/main.cc"]
     flags = SANITIZERS if has_sanitizers(folder) else ("-O1",)
-    return compile_one({**sources, **own}, folder / "fuzz", *flags)
+    return compile_one({**sources, **own}, folder / "fuzz", *flags, *further)
 
 
 def run_target(program: Path, target: str, seeds: Sequence[Path], *, limit: str, seed: int) -> int:

@@ -47,7 +47,7 @@ def compile_outputs(folder: Path, *flags: str) -> Path:
     encoder = own_encoder({"encoder.cc": (own / "outputs/encoder.cc").read_text(encoding="utf-8")})
     sources = dict(program_sources(encoder, ("outputs", "scores")))
     del sources["program/main.cc"]
-    for name in ("outputs/give.cc", "scoring/scoring.cc"):
+    for name in ("outputs/write_outputs.cc", "scoring/scoring.cc"):
         # The program ends after one; here there are many.
         taken = sources[name].replace("Embedder &embedder = *new Embedder;", "Embedder embedder;")
         assert taken != sources[name]

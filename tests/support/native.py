@@ -14,7 +14,7 @@ from edgepack.runner.native.sources import (
     source_files,
 )
 
-FLAGS = ("-std=c++17", "-Wall", "-fno-exceptions", "-fno-rtti")
+FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-fno-exceptions", "-fno-rtti")
 
 
 def compiler() -> list[str]:
@@ -85,7 +85,8 @@ def compile_anew(sources: Mapping[str, str], program: Path, *flags: str) -> Path
     units = [name for name in sources if name.endswith(".cc")]
     objects = [compile_c(folder / name, flags) for name in sources if name.endswith(".c")]
     together = folder / "together.cc"
-    together.write_text("".join(f'#include "{name}"\n' for name in units))
+    together.write_text("".join(f'#include "{name}"\n' for name in units if not is_foreign(name)))
+    objects += [compile_c(folder / name, flags) for name in units if is_foreign(name)]
     command = [
         *compiler(),
         *FLAGS,
@@ -104,10 +105,17 @@ def compile_anew(sources: Mapping[str, str], program: Path, *flags: str) -> Path
     return program
 
 
+def is_foreign(name: str) -> bool:
+    """Whether a source is of others: what a compiler warns of is left as it is."""
+    return name.startswith("third_party/")
+
+
 def compile_c(source: Path, flags: Sequence[str]) -> str:
-    """The object of a source of others in C."""
+    """The object of a source of others, in C or C++."""
     object = source.with_suffix(".o")
-    command = [*compiler(), "-x", "c", *flags, "-c", "-o", str(object), str(source)]
+    language = "c" if source.suffix == ".c" else "c++"
+    root = next(each for each in source.parents if (each / "third_party").is_dir())
+    command = [*compiler(), "-x", language, *flags, f"-I{root}", "-w", "-c", "-o", str(object), str(source)]
     subprocess.run(command, check=True, capture_output=True)
     return str(object)
 

@@ -81,7 +81,7 @@ int fuzz_outputs(const uint8_t *data, size_t size) {
         if (way < 6) {
             options.sparse = way < 2 || npz, options.multi_vector = way >= 2 && way < 4, options.prefix = way & 1 ? "query" : "";
             options.dense = way == 1;
-            error = embed::give_outputs(options, bundle, done);
+            error = embed::write_outputs(options, bundle, done);
         } else {
             options.has_rerank = way == 6, options.rerank = "a cat", options.classify = way >= 7, options.pairs = way == 9;
             error = embed::score_texts(options, bundle, done);

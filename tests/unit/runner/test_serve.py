@@ -331,28 +331,45 @@ def test_concurrent_requests_meet_in_a_batch_and_get_their_own_vectors(sample: P
         assert int(said["embed_batch_texts_count"]) < len(texts)
 
 
+LARGE = 2000
+"""Texts of a request: on a busy machine the server may have done them all before this process comes to look, but not each time."""
+TRIES = 5
+
+
 def test_a_small_request_does_not_wait_for_a_large_one(sample: Path) -> None:
+    assert any(_overtakes(sample) for _ in range(TRIES))
+
+
+def _overtakes(sample: Path) -> bool:
+    """Whether a small request is answered while texts of a large one wait."""
     with running(sample, "--window", "1") as server, server.connect() as large:
-        large.sendall(request("/v1/embeddings", {"input": ["a cat sat on the mat"] * 2000}))
+        large.sendall(request("/v1/embeddings", {"input": ["a cat sat on the mat"] * LARGE}))
         while values(server)["embed_batch_texts_count"] == "0":
             pass
         assert server.embed("a cat").status == 200
-        assert int(values(server)["embed_queue_texts"]) > 0
-        assert len(read_answer(large).json["data"]) == 2000
+        waiting = int(values(server)["embed_queue_texts"])
+        assert len(read_answer(large).json["data"]) == LARGE
+    return waiting > 0
 
 
 def test_a_client_that_breaks_off_is_worked_for_no_longer(sample: Path) -> None:
+    assert any(_is_dropped(sample) for _ in range(TRIES))
+
+
+def _is_dropped(sample: Path) -> bool:
+    """Whether texts are left undone of a client that breaks off."""
     with running(sample, "--window", "1") as server:
         with server.connect() as connection:
             # Closing with a linger of nothing resets the connection.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-            connection.sendall(request("/v1/embeddings", {"input": ["a cat sat on the mat"] * 2000}))
+            connection.sendall(request("/v1/embeddings", {"input": ["a cat sat on the mat"] * LARGE}))
             while values(server)["embed_batch_texts_count"] == "0":
                 pass
         while int(values(server)["embed_queue_texts"]):
             pass
-        assert float(values(server)["embed_batch_texts_sum"]) < 2000
+        done = float(values(server)["embed_batch_texts_sum"])
         assert server.embed("a cat").status == 200
+    return done < LARGE
 
 
 def test_the_word_serve_can_still_be_embedded(run: Run) -> None:

@@ -27,6 +27,9 @@ FLAGS = (
     "-Oz",
     "-DNDEBUG",
     "-Wall",
+    "-Wextra",
+    "-Wshadow",
+    "-Wconversion",
     "-fPIC",
     "-ffunction-sections",
     "-fdata-sections",
@@ -65,8 +68,9 @@ class ProgramSources:
 
 
 def flags_for(name: str, flags: Iterable[str]) -> list[str]:
-    """Those of the flags for C++ that count for a source."""
-    return [flag for flag in flags if name.endswith(".cc") or not flag.startswith(CXX_ONLY)]
+    """Those of the flags for C++ that count for a source; of others' there are no warnings."""
+    counted = [flag for flag in flags if name.endswith(".cc") or not flag.startswith(CXX_ONLY)]
+    return [*counted, "-w"] if name.startswith("third_party/") else counted
 
 
 def build_program(
@@ -164,7 +168,7 @@ def _job(build: NativeBuild, folder: Path, name: str) -> CompileJob:
     root = build.archive.tree.onnxruntime
     flags = flags_for(name, (*FLAGS, *build.toolchain.cxx_flags))
     command = [*build.toolchain.command(LANGUAGES[Path(name).suffix]), *flags, f"-ffile-prefix-map={folder}="]
-    command += [f"-I{folder}", f"-I{root}/onnxruntime", f"-I{root}/include/onnxruntime"]
+    command += [f"-I{folder}", f"-isystem{root}/onnxruntime", f"-isystem{root}/include/onnxruntime"]
     return CompileJob(
         name=name,
         object=folder / f"{name}.o",

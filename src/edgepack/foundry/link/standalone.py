@@ -29,7 +29,7 @@ QUICK = tuple("-O2" if flag == "-Oz" else flag for flag in FLAGS)
 ONCE = frozenset(
     (
         *(f"program/{name}.cc" for name in ("about", "bench", "embed_main", "main", "options")),
-        "search/search.cc",
+        *("embedder/bundle.cc", "embedder/processor.cc", "search/search.cc"),
     )
 )
 """Of edgepack's own program, what runs once per start and not per text: compiled to be small all the same."""

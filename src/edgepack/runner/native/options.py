@@ -11,6 +11,13 @@ from typing import Any
 
 WIDTH, COLUMN = 100, 24
 """Of help: its lines, and where the texts about options begin."""
+TYPES = {
+    "FLAG": ("bool", " = false"),
+    "LIST": ("std::vector<std::string>", ""),
+    "WHOLE": ("size_t", " = {}"),
+    "REAL": ("double", " = {}"),
+}
+"""Kind of a value → its type in C++, and what it begins with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +51,23 @@ class Option:
         value = f"{{{','.join(self.choices)}}}" if self.choices else self.value
         return ", ".join(f"{name} {value}".rstrip() for name in self.names)
 
+    @property
+    def kind(self) -> str:
+        """How C++ reads the value."""
+        if self.list or self.count > 1:
+            return "LIST"
+        if self.most:
+            return "WHOLE"
+        if self.range:
+            return "REAL"
+        return "TEXT" if self.value or self.choices else "FLAG"
+
     def declare(self) -> str:
         """The field in C++."""
-        if self.list or self.count > 1:
-            return f"std::vector<std::string> {self.field};"
-        if self.most:
-            return f"size_t {self.field} = {self.default or 0};"
-        if self.range:
-            return f"double {self.field} = {self.default};"
-        if self.value or self.choices:
+        if self.kind == "TEXT":
             return f"std::string {self.field}{f' = {json.dumps(self.default)}' if self.default else ''};"
-        return f"bool {self.field} = false;"
+        type, value = TYPES[self.kind]
+        return f"{type} {self.field}{value.format(self.default or 0)};"
 
 
 def commands() -> tuple[str, ...]:
@@ -176,8 +189,9 @@ def _row(name: str, option: Option, where: str) -> str:
     seen = f"&OptionValues::has_{option.field}" if option.seen else "nullptr"
     least, most = option.range or (0 if option.zero else 1, option.most)
     choices = f'"{", ".join(option.choices)}"' if option.choices else "nullptr"
-    count, alone = 0 if option.list else option.count, str(option.alone).lower()
-    cells = (f'"{name}"', f"&OptionValues::{option.field}", seen, choices, least, most, where, count, alone)
+    count = str(0 if option.list else option.count) + (" | Option::ALONE" if option.alone else "")
+    kind = f"Option::{option.kind}"
+    cells = (f'"{name}"', f"&OptionValues::{option.field}", seen, choices, most, least, kind, where, count)
     return f"{{{', '.join(map(str, cells))}}}"
 
 

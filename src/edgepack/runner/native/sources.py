@@ -49,7 +49,9 @@ FEATURES = {
     "scores": Feature(both=("scoring/head.", *PAIRS), program=("scoring/scoring.",)),
     "host": Feature(program=("program/host.",)),
     "outputs": Feature(
-        both=("outputs/given.",), program=("outputs/give.", "outputs/npz."), library=("libembed/outputs.",)
+        both=("outputs/model_outputs.",),
+        program=("outputs/write_outputs.", "outputs/npz."),
+        library=("libembed/outputs.",),
     ),
 }
 """By name; a program has those of its model and those that its target asks for."""

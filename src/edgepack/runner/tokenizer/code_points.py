@@ -25,7 +25,7 @@ Normalize = Callable[[str], str]
 
 @cache
 def code_points() -> tuple[int, ...]:
-    return tuple(point for point in range(LIMIT) if point not in SURROGATES)
+    return (*range(SURROGATES.start), *range(SURROGATES.stop, LIMIT))
 
 
 def bare_tokenizer(**components: Any) -> Tokenizer:
@@ -56,6 +56,18 @@ def answers(normalize: Normalize, texts: Sequence[str]) -> list[str]:
     return found
 
 
+def changes(normalize: Normalize, texts: Sequence[str]) -> dict[int, str]:
+    """Place in ``texts`` → what becomes of it, for those that are changed; most runs of code points are not."""
+    found: dict[int, str] = {}
+    for start in range(0, len(texts), CHUNK):
+        chunk = texts[start : start + CHUNK]
+        together = BAR + BAR.join(chunk) + BAR
+        if normalize(together) != together:
+            made = answers(normalize, chunk)
+            found |= {start + at: text for at, text in enumerate(made) if text != chunk[at]}
+    return found
+
+
 def reorders(normalize: Normalize) -> bool:
     """Whether marks are brought into canonical order."""
     return normalize(HIGH + LOW) == LOW + HIGH
@@ -71,18 +83,18 @@ def barriers(normalize: Normalize, points: Sequence[int]) -> set[int]:
 def mark_orders() -> dict[int, int]:
     """Code point → a number that orders marks as their canonical combining classes do; starters are left out."""
     nfd = normalizers.NFD().normalize_str
-    classes = {unicodedata.combining(chr(point)): chr(point) for point in reversed(code_points())}
+    texts = [*map(chr, code_points())]
+    classes = dict(zip(map(unicodedata.combining, reversed(texts)), reversed(texts), strict=True))
     ordered = [classes[number] for number in sorted(classes) if number]
-    texts = [chr(point) for point in code_points()]
-    marks = [text for text, made in zip(texts, answers(nfd, texts), strict=True) if made == text]
+    decomposed = changes(nfd, texts)
+    marks = [text for at, text in enumerate(texts) if at not in decomposed]
     lowest, highest = ordered[0], ordered[-1]
-    before = answers(nfd, [mark + lowest for mark in marks])
-    after = answers(nfd, [highest + mark for mark in marks])
-    found = {}
-    for mark, first, second in zip(marks, before, after, strict=True):
-        if first != mark + lowest or second != highest + mark:
-            found[ord(mark)] = 1 + sum(nfd(mark + other) != mark + other for other in ordered)
-    return found
+    before = changes(nfd, [mark + lowest for mark in marks])
+    after = changes(nfd, [highest + mark for mark in marks])
+    return {
+        ord(marks[at]): 1 + sum(nfd(marks[at] + other) != marks[at] + other for other in ordered)
+        for at in sorted({*before, *after})
+    }
 
 
 def piece_kinds(pre_tokenizer: Any) -> bytearray:
@@ -112,8 +124,8 @@ def piece_kinds(pre_tokenizer: Any) -> bytearray:
 def normal_forms(normalizer: Normalizer) -> dict[int, str]:
     """Code point → what the normalizer makes of it, for those that it changes."""
     points = code_points()
-    made = answers(normalizer.normalize_str, [chr(point) for point in points])
-    return {point: text for point, text in zip(points, made, strict=True) if text != chr(point)}
+    made = changes(normalizer.normalize_str, [*map(chr, points)])
+    return {points[at]: text for at, text in made.items()}
 
 
 @cache

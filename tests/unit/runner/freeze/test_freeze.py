@@ -141,7 +141,7 @@ def test_under_another_name(bundle: Path) -> None:
     (bundle / "embed").rename(bundle / "vectorize")
     try:
         assert run(bundle / "vectorize", "--similarity", "a", "a").returncode == 0
-        assert b"usage: vectorize" in run(bundle / "vectorize", "--help").stdout
+        assert b"usage: embed" in run(bundle / "vectorize", "--help").stdout
     finally:
         (bundle / "vectorize").rename(bundle / "embed")
 

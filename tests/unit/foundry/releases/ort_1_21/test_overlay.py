@@ -152,3 +152,9 @@ int main() {
     done = subprocess.run([tmp_path / "a"], capture_output=True, text=True)
     assert done.returncode == 3
     assert done.stdout == "check too large|five|1\nmain 1 + 1 == 3 arithmetic\n"
+
+
+def test_checks_and_what_they_call_are_changed_together() -> None:
+    groups = {patch.name: patch.group for patch in OVERLAY}
+    assert groups["lean checks"] == groups["what failed checks call"] != ""
+    assert groups["lean logging"] == ""

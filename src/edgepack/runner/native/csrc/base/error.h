@@ -4,7 +4,17 @@
 
 namespace embed {
 
-enum Code { FAULT = 1, USAGE = 2, INPUT = 3, BUNDLE = 4, RUNTIME = 5, SELF_TEST = 6, OUTPUT = 7, LISTEN = 8, DEVICE = 9 };
+enum Code {
+    FAULT = 1,
+    USAGE = 2,
+    INPUT = 3,
+    BUNDLE = 4,
+    RUNTIME = 5,
+    SELF_TEST = 6,
+    OUTPUT = 7,
+    LISTEN = 8,
+    DEVICE = 9
+};
 
 struct [[nodiscard]] Error {
     int code = 0;
@@ -17,7 +27,6 @@ inline Error fail(Code code, std::string message, std::string hint = "") {
 }
 
 inline constexpr const char *COPY_AGAIN = "copy the whole bundle folder again, or unpack its archive again";
-inline constexpr const char *TRY_SELF_TEST =
-    "run --self-test to find the damaged file of the bundle";
+inline constexpr const char *TRY_SELF_TEST = "run --self-test to find the damaged file of the bundle";
 
 }  // namespace embed

@@ -175,7 +175,9 @@ private:
         size_t begin = at_ - 1;
         for (;;) {
             size_t plain = at_;
-            while (at_ < text_.size() && uint8_t(text_[at_]) >= 0x20 && text_[at_] != '"' && text_[at_] != '\\') at_++;
+            while (at_ < text_.size() && uint8_t(text_[at_]) >= 0x20 && text_[at_] != '"' &&
+                   text_[at_] != '\\')
+                at_++;
             out += text_.substr(plain, at_ - plain);
             int next = here();
             if (next < 0) return wrong("a string has no end", begin);

@@ -1,4 +1,5 @@
-// JSON with its order kept, and its numbers as they were written. NaN and Infinity are numbers, as Python and JavaScript's libraries write them.
+// JSON with its order kept, and its numbers as they were written. NaN and Infinity are numbers, as Python and
+// JavaScript's libraries write them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,8 +12,8 @@ namespace embed {
 struct Json {
     enum Kind { NONE, TRUTH, NUMBER, STRING, ARRAY, OBJECT };
     Kind kind = NONE;
-    // A string's content (an unpaired surrogate as three bytes, as if it were a character), a number as it was written,
-    // or `true` or `false`.
+    // A string's content (an unpaired surrogate as three bytes, as if it were a character), a number as it
+    // was written, or `true` or `false`.
     std::string text;
     std::vector<Json> items;
     std::vector<std::pair<std::string, Json>> members;
@@ -33,9 +34,10 @@ struct Json {
     bool truth() const { return kind == TRUTH ? text == "true" : kind == NUMBER && number() != 0; }
 };
 
-// False when the text is not one JSON value, or more than `most`, each of which takes a hundred bytes; then `message` says what
-// is wrong and `position` (in characters) where.
-bool parse_json(std::string_view text, Json &value, std::string &message, size_t &position, size_t most = SIZE_MAX);
+// False when the text is not one JSON value, or more than `most`, each of which takes a hundred bytes; then
+// `message` says what is wrong and `position` (in characters) where.
+bool parse_json(std::string_view text, Json &value, std::string &message, size_t &position,
+                size_t most = SIZE_MAX);
 
 // `indent` 0 writes on one line.
 void write_json(const Json &value, std::string &out, int indent, bool ascii, int level = 0);

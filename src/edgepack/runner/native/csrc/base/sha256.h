@@ -14,7 +14,8 @@ public:
 
 private:
     void block(const uint8_t *data);
-    uint32_t state_[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    uint32_t state_[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                          0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     uint8_t rest_[64];
     size_t kept_ = 0;
     uint64_t length_ = 0;

@@ -11,9 +11,9 @@ namespace {
 constexpr const char *REPLACEMENT = "\xEF\xBF\xBD";
 
 bool is_space(uint32_t point) {
-    return (point >= 9 && point <= 13) || (point >= 28 && point <= 32) || point == 0x85 || point == 0xA0 || point == 0x1680 ||
-           (point >= 0x2000 && point <= 0x200A) || point == 0x2028 || point == 0x2029 || point == 0x202F ||
-           point == 0x205F || point == 0x3000;
+    return (point >= 9 && point <= 13) || (point >= 28 && point <= 32) || point == 0x85 || point == 0xA0 ||
+           point == 0x1680 || (point >= 0x2000 && point <= 0x200A) || point == 0x2028 || point == 0x2029 ||
+           point == 0x202F || point == 0x205F || point == 0x3000;
 }
 
 }  // namespace
@@ -47,7 +47,9 @@ Error decode(std::string_view raw, const std::string &where, bool strict, std::s
 Error without_surrogates(std::string &text, const std::string &where, bool strict) {
     for (size_t at = 0; (at = text.find('\xED', at)) != std::string::npos; at += 3) {
         if (at + 1 >= text.size() || uint8_t(text[at + 1]) < 0xA0) continue;
-        if (strict) return fail(INPUT, where + " has an unpaired surrogate", "without --strict, it is replaced by U+FFFD");
+        if (strict)
+            return fail(INPUT, where + " has an unpaired surrogate",
+                        "without --strict, it is replaced by U+FFFD");
         text.replace(at, 3, REPLACEMENT);
     }
     return {};

@@ -10,7 +10,10 @@ namespace embed {
 inline uint32_t next_code_point(std::string_view text, size_t &at) {
     auto byte = [&](size_t index) { return index < text.size() ? uint32_t(uint8_t(text[index])) : 0u; };
     uint32_t head = byte(at);
-    if (head < 0x80) { at += 1; return head; }
+    if (head < 0x80) {
+        at += 1;
+        return head;
+    }
     if (head < 0xE0) {
         uint32_t point = (head & 0x1F) << 6 | (byte(at + 1) & 0x3F);
         at += 2;
@@ -21,7 +24,8 @@ inline uint32_t next_code_point(std::string_view text, size_t &at) {
         at += 3;
         return point;
     }
-    uint32_t point = (head & 0x07) << 18 | (byte(at + 1) & 0x3F) << 12 | (byte(at + 2) & 0x3F) << 6 | (byte(at + 3) & 0x3F);
+    uint32_t point = (head & 0x07) << 18 | (byte(at + 1) & 0x3F) << 12 | (byte(at + 2) & 0x3F) << 6 |
+                     (byte(at + 3) & 0x3F);
     at += 4;
     return point;
 }
@@ -46,8 +50,8 @@ inline void append_code_point(std::string &text, uint32_t point) {
 
 inline size_t utf8_length(uint8_t head) { return head < 0x80 ? 1 : head < 0xE0 ? 2 : head < 0xF0 ? 3 : 4; }
 
-// The length of a valid sequence at the front, or 0 and in `bad` how many bytes to replace by one U+FFFD (the Unicode
-// Standard's "maximal subpart", which is also what Python does).
+// The length of a valid sequence at the front, or 0 and in `bad` how many bytes to replace by one U+FFFD (the
+// Unicode Standard's "maximal subpart", which is also what Python does).
 inline size_t valid_sequence(std::string_view text, size_t &bad) {
     auto byte = [&](size_t index) { return index < text.size() ? int(uint8_t(text[index])) : -1; };
     int head = byte(0);
@@ -67,7 +71,10 @@ inline size_t valid_sequence(std::string_view text, size_t &bad) {
     } else return 0;
     for (size_t index = 1; index < length; index++) {
         int next = byte(index);
-        if (next < low || next > high) { bad = index; return 0; }
+        if (next < low || next > high) {
+            bad = index;
+            return 0;
+        }
         low = 0x80;
         high = 0xBF;
     }

@@ -38,7 +38,8 @@ std::string real(const std::string &path) {
 }
 
 bool is_below(const std::string &folder, const std::string &path) {
-    return !folder.empty() && path.size() > folder.size() && path.compare(0, folder.size(), folder) == 0 && path[folder.size()] == '/';
+    return !folder.empty() && path.size() > folder.size() && path.compare(0, folder.size(), folder) == 0 &&
+           path[folder.size()] == '/';
 }
 
 // Whether a name in the manifest is of a file in the bundle's folder, however it is written.
@@ -55,7 +56,8 @@ Error read_file(const std::string &path, std::string &content, size_t most) {
     content.clear();
     struct stat status;
     int failure = EFBIG;
-    if (most == SIZE_MAX || stat(path.c_str(), &status) || (S_ISREG(status.st_mode) && uint64_t(status.st_size) <= most))
+    if (most == SIZE_MAX || stat(path.c_str(), &status) ||
+        (S_ISREG(status.st_mode) && uint64_t(status.st_size) <= most))
         failure = read_all(path, [&](const char *data, size_t size) { content.append(data, size); });
     return failure ? fail(BUNDLE, "cannot read " + path + ": " + strerror(failure), COPY_AGAIN) : Error{};
 }
@@ -72,7 +74,10 @@ Error Bundle::open(const std::string &folder) {
         if (!found) return says_not(std::string("model.") + name);
         double number = found->number();
         if (!(number >= 1 && number <= 1 << 24 && number == std::floor(number)))
-            return fail(BUNDLE, std::string("manifest.json is damaged: model.") + name + " is no number of tokens or values", COPY_AGAIN);
+            return fail(
+                BUNDLE,
+                std::string("manifest.json is damaged: model.") + name + " is no number of tokens or values",
+                COPY_AGAIN);
         *place = size_t(number);
     }
     const Json *dependent = manifest.at("model", "batch_dependent");
@@ -92,11 +97,15 @@ Error Bundle::read_manifest() {
     manifest_digest = digest.finish();
     size_t position = 0;
     if (!parse_json(content, manifest, message, position))
-        return fail(BUNDLE, path + " is damaged: " + message + " at character " + std::to_string(position + 1), COPY_AGAIN);
+        return fail(BUNDLE,
+                    path + " is damaged: " + message + " at character " + std::to_string(position + 1),
+                    COPY_AGAIN);
     const Json *schema = manifest.get("schema");
     if (!schema || schema->text != "1")
-        return fail(BUNDLE, path + " has schema " + (schema ? schema->text : "None") + "; this program reads schema 1",
-                    "use the program that came with the bundle");
+        return fail(
+            BUNDLE,
+            path + " has schema " + (schema ? schema->text : "None") + "; this program reads schema 1",
+            "use the program that came with the bundle");
     return {};
 }
 
@@ -115,7 +124,8 @@ Error Bundle::listed(const std::string &named, const std::string &key, std::stri
     const Json *files = manifest.get("files");
     if (!files) return says_not("files");
     for (const Json &entry : files->items)
-        if (const Json *found = entry.get("path"); found && found->text == named) return check_size(entry, path);
+        if (const Json *found = entry.get("path"); found && found->text == named)
+            return check_size(entry, path);
     return fail(BUNDLE, "manifest.json names " + named + " as " + key + " but does not list it", COPY_AGAIN);
 }
 
@@ -123,14 +133,18 @@ Error Bundle::check_size(const Json &entry, std::string &path) const {
     const Json *name = entry.get("path"), *size = entry.get("size");
     if (!name || !name->is(Json::STRING) || !size || !size->is(Json::NUMBER))
         return fail(BUNDLE, "manifest.json is damaged: an entry under files is not complete", COPY_AGAIN);
-    if (!is_inside(name->text)) return fail(BUNDLE, "manifest.json is damaged: " + name->text + " is no file of the bundle", COPY_AGAIN);
+    if (!is_inside(name->text))
+        return fail(BUNDLE, "manifest.json is damaged: " + name->text + " is no file of the bundle",
+                    COPY_AGAIN);
     path = directory + "/" + name->text;
     struct stat status;
     if (stat(path.c_str(), &status))
         return fail(BUNDLE, name->text + " is missing from the bundle: " + strerror(errno), COPY_AGAIN);
     if (std::to_string(status.st_size) != size->text)
-        return fail(BUNDLE, name->text + " is damaged: " + std::to_string(status.st_size) + " bytes instead of " + size->text,
-                    COPY_AGAIN);
+        return fail(
+            BUNDLE,
+            name->text + " is damaged: " + std::to_string(status.st_size) + " bytes instead of " + size->text,
+            COPY_AGAIN);
     return {};
 }
 
@@ -146,10 +160,11 @@ Error Bundle::check_contents(size_t &files) const {
 }
 
 Error Bundle::check_data() const {
-    std::string names[] = {text("model", "file"), text("model", "cpu_file"), text("model", "tokenizer"), text("model", "head"),
-                           text("runner", "module")};
+    std::string names[] = {text("model", "file"), text("model", "cpu_file"), text("model", "tokenizer"),
+                           text("model", "head"), text("runner", "module")};
     for (const Json &entry : manifest.get("files")->items)
-        if (const Json *path = entry.get("path"); path && std::find(std::begin(names), std::end(names), path->text) != std::end(names))
+        if (const Json *path = entry.get("path");
+            path && std::find(std::begin(names), std::end(names), path->text) != std::end(names))
             if (Error error = check_content(entry)) return error;
     return {};
 }
@@ -160,26 +175,32 @@ Error Bundle::check_strangers(const char *beside) const {
         const Json *mode = entry.get("mode");
         const std::string &path = entry.get("path")->text;
         known[path] = mode && mode->text == "link" ? S_IFLNK : S_IFREG;
-        for (size_t slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1)) known[path.substr(0, slash)] = S_IFDIR;
+        for (size_t slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1))
+            known[path.substr(0, slash)] = S_IFDIR;
     }
     return walk("", known);
 }
 
 Error Bundle::walk(const std::string &below, const std::map<std::string, mode_t> &known) const {
     DIR *folder = opendir((directory + "/" + below).c_str());
-    if (!folder) return fail(BUNDLE, "cannot read " + directory + "/" + below + ": " + strerror(errno), COPY_AGAIN);
+    if (!folder)
+        return fail(BUNDLE, "cannot read " + directory + "/" + below + ": " + strerror(errno), COPY_AGAIN);
     Error error;
     while (dirent *found = error ? nullptr : readdir(folder)) {
         std::string name = found->d_name, path = below + name;
         struct stat status;
         if (name == "." || name == "..") continue;
         auto listed = known.find(path);
-        if (listed == known.end() || lstat((directory + "/" + path).c_str(), &status) || (status.st_mode & S_IFMT) != listed->second)
+        if (listed == known.end() || lstat((directory + "/" + path).c_str(), &status) ||
+            (status.st_mode & S_IFMT) != listed->second)
             error = fail(BUNDLE, path + " is not in the manifest, or not as what it is", COPY_AGAIN);
-        else if (!S_ISLNK(status.st_mode) && status.st_mode & (S_ISDIR(status.st_mode) ? S_IWOTH : S_IWOTH | S_ISUID | S_ISGID))
-            error = fail(BUNDLE, path + " has a mode with which anyone may change it, or it runs with another's rights", COPY_AGAIN);
-        else if (S_ISDIR(status.st_mode))
-            error = walk(path + "/", known);
+        else if (!S_ISLNK(status.st_mode) &&
+                 status.st_mode & (S_ISDIR(status.st_mode) ? S_IWOTH : S_IWOTH | S_ISUID | S_ISGID))
+            error =
+                fail(BUNDLE,
+                     path + " has a mode with which anyone may change it, or it runs with another's rights",
+                     COPY_AGAIN);
+        else if (S_ISDIR(status.st_mode)) error = walk(path + "/", known);
     }
     closedir(folder);
     return error;
@@ -194,7 +215,8 @@ Error Bundle::check_link(const Json &entry) const {
     // What it leads to is looked at where it is listed itself: elsewhere nobody does.
     const bool inside = size >= 0 && is_below(real(directory), real(directory + "/" + name->text));
     if (inside && sha256 && digest.finish() == sha256->text) return {};
-    return fail(BUNDLE, (name ? name->text : "a link") + " is damaged: it is not the link that was packed", COPY_AGAIN);
+    return fail(BUNDLE, (name ? name->text : "a link") + " is damaged: it is not the link that was packed",
+                COPY_AGAIN);
 }
 
 Error Bundle::check_content(const Json &entry) const {
@@ -208,7 +230,8 @@ Error Bundle::check_content(const Json &entry) const {
     });
     if (failure) return fail(BUNDLE, "cannot read " + path + ": " + strerror(failure), COPY_AGAIN);
     if (!sha256 || digest.finish() != sha256->text)
-        return fail(BUNDLE, entry.get("path")->text + " is damaged: its content does not match its SHA-256", COPY_AGAIN);
+        return fail(BUNDLE, entry.get("path")->text + " is damaged: its content does not match its SHA-256",
+                    COPY_AGAIN);
     return {};
 }
 

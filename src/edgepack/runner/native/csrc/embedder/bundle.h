@@ -22,7 +22,8 @@ struct Bundle {
     Error open(const std::string &directory);
     // Reads every listed file and compares its SHA-256.
     Error check_contents(size_t &files) const;
-    // Nothing lies in the folder but what is listed, the manifest, and a file of that name; nobody else may write it.
+    // Nothing lies in the folder but what is listed, the manifest, and a file of that name; nobody else may
+    // write it.
     Error check_strangers(const char *beside) const;
     // As check_contents, for the model and the tokenizer alone.
     Error check_data() const;

@@ -14,7 +14,8 @@
 namespace embed {
 
 namespace {
-// A batch is as many texts as that, and fewer where they are long: more tokens together are hardly faster, and take more memory.
+// A batch is as many texts as that, and fewer where they are long: more tokens together are hardly faster,
+// and take more memory.
 constexpr size_t BATCH_SIZE = 8, BATCH_TOKENS = 64;
 // Beyond BATCH_TOKENS, padding may be this share of a batch at most.
 constexpr size_t PADDING_SHARE = 64;
@@ -38,7 +39,9 @@ Error Embedder::open(const Bundle &bundle, const EmbedOptions &options) {
     if (!options.prefix.empty() && !bundle.manifest.at("model", "outputs", "multi_vector")) {
         const Json *prompt = bundle.prompt(options.prefix);
         if (!prompt)
-            return fail(USAGE, "--prefix " + options.prefix + ": " + model_name(bundle) + " has no " + options.prefix + " prefix",
+            return fail(USAGE,
+                        "--prefix " + options.prefix + ": " + model_name(bundle) + " has no " +
+                            options.prefix + " prefix",
                         "without a prefix, texts go to the model unchanged");
         prefix_ = prompt->text;
     }
@@ -55,10 +58,11 @@ Error Embedder::open(const Bundle &bundle, const EmbedOptions &options) {
     if (Error error = tokenizer_.open(bundle.tokenizer)) return error;
     if (Error error = open_length(bundle, options.max_length)) return error;
     if (Error error = open_module(bundle)) return error;
-    // No more tokens than the longest text has: then no batch takes more memory than that text alone, for what attention takes
-    // (rows x length x length) is no more either.
+    // No more tokens than the longest text has: then no batch takes more memory than that text alone, for
+    // what attention takes (rows x length x length) is no more either.
     batch_tokens_ = options.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
-    // Batches side by side, each on a thread of its own, are nearly twice as fast as threads that share each operator.
+    // Batches side by side, each on a thread of its own, are nearly twice as fast as threads that share each
+    // operator.
     workers_ = options.alone ? 1 : threads_;
     return open_model(bundle, options);
 }
@@ -75,8 +79,8 @@ Error Embedder::open_model(const Bundle &bundle, const EmbedOptions &options) {
     batch_tokens_ = WHOLE;
     workers_ = 1;
     if (!placed.largest_batch || batch_size_ <= placed.largest_batch) return {};
-    return fail(USAGE, "--batch-size " + std::to_string(batch_size_) + ": the bundle's engine takes " + std::to_string(placed.largest_batch) +
-                           " texts at most");
+    return fail(USAGE, "--batch-size " + std::to_string(batch_size_) + ": the bundle's engine takes " +
+                           std::to_string(placed.largest_batch) + " texts at most");
 }
 
 Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
@@ -84,15 +88,17 @@ Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
     cut_ = max_length > 0;
     size_t special = tokenizer_.special_tokens();
     if (max_length_ > special) return {};
-    return fail(USAGE, "--max-length " + std::to_string(max_length_) + " leaves no room beside the " + std::to_string(special) +
-                           " special tokens");
+    return fail(USAGE, "--max-length " + std::to_string(max_length_) + " leaves no room beside the " +
+                           std::to_string(special) + " special tokens");
 }
 
 Error Embedder::open_module(const Bundle &bundle) {
     std::string path;
     if (!bundle.manifest.at("runner", "module")) return {};
     if (Error error = bundle.file("runner", "module", path)) return error;
-    if (!STARTED_BY) return fail(BUNDLE, path + " is for a program with Python", "use the program that came with the bundle");
+    if (!STARTED_BY)
+        return fail(BUNDLE, path + " is for a program with Python",
+                    "use the program that came with the bundle");
     return STARTED_BY->open_module(path, prepares_, finishes_);
 }
 
@@ -113,7 +119,8 @@ Error MatryoshkaCut::open(const Bundle &bundle, size_t wanted) {
     std::string asked = std::to_string(wanted) + " dimensions: ";
     if (!trained || !trained->is(Json::OBJECT))
         return fail(USAGE, asked + model_name(bundle) + " does not support shorter vectors",
-                    "it has no Matryoshka training; its vectors have " + std::to_string(bundle.dimension) + " numbers");
+                    "it has no Matryoshka training; its vectors have " + std::to_string(bundle.dimension) +
+                        " numbers");
     std::vector<size_t> allowed{bundle.dimension};
     if (const Json *listed = trained->get("dimensions"))
         for (const Json &item : listed->items) allowed.push_back(size_t(item.number()));
@@ -122,12 +129,16 @@ Error MatryoshkaCut::open(const Bundle &bundle, size_t wanted) {
     bool listed = trained->get("dimensions") && !trained->get("dimensions")->items.empty();
     if (listed && !std::binary_search(allowed.begin(), allowed.end(), wanted)) {
         std::string hint = "it supports ";
-        for (size_t number : allowed) (hint += number == allowed.front() ? "" : ", ") += std::to_string(number);
+        for (size_t number : allowed)
+            (hint += number == allowed.front() ? "" : ", ") += std::to_string(number);
         return fail(USAGE, asked + model_name(bundle) + " does not support that dimension", hint);
     }
-    if (wanted > bundle.dimension) return fail(USAGE, asked + "the model's vectors have " + std::to_string(bundle.dimension) + " numbers");
+    if (wanted > bundle.dimension)
+        return fail(USAGE,
+                    asked + "the model's vectors have " + std::to_string(bundle.dimension) + " numbers");
     dimension = wanted;
-    // nomic-embed-text-v1.5 was trained with a layer normalisation before the cut; its scale goes in the division.
+    // nomic-embed-text-v1.5 was trained with a layer normalisation before the cut; its scale goes in the
+    // division.
     const Json *norm = trained->get("layer_norm");
     centered = norm && norm->truth();
     return {};
@@ -141,12 +152,14 @@ Error Embedder::embed(const std::vector<std::string_view> &texts, std::vector<fl
     if (has_module()) return embed_around(texts, vectors);
     std::vector<Encoding> encoded(texts.size());
     for (size_t index = 0; index < texts.size(); index++)
-        if (Error error = prefix_.empty() ? encode(texts[index], encoded[index]) : encode(prefix_ + std::string(texts[index]), encoded[index]))
+        if (Error error = prefix_.empty() ? encode(texts[index], encoded[index])
+                                          : encode(prefix_ + std::string(texts[index]), encoded[index]))
             return error;
     return embed_tokens(encoded, vectors);
 }
 
-// As embed(), with the user's module around the model: it finishes whole vectors, which are shortened behind it.
+// As embed(), with the user's module around the model: it finishes whole vectors, which are shortened behind
+// it.
 Error Embedder::embed_around(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const {
     std::vector<std::string> prepared;
     std::vector<Encoding> encoded(texts.size());
@@ -155,18 +168,23 @@ Error Embedder::embed_around(const std::vector<std::string_view> &texts, std::ve
     if (Error error = prepare(prepared)) return error;
     for (size_t index = 0; index < texts.size(); index++)
         if (Error error = encode(prepared[index], encoded[index])) return error;
-    if (Error error = each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, {}, made.data()); })) return error;
+    if (Error error = each_batch(encoded, [&](const size_t *chosen, size_t count) {
+            return run(encoded, chosen, count, {}, made.data());
+        }))
+        return error;
     if (Error error = finish(prepared, made.data())) return error;
     size_t before = vectors.size();
     vectors.resize(before + texts.size() * dimension_);
-    for (size_t row = 0; row < texts.size(); row++) cut_to_.place(&made[row * whole_], whole_, &vectors[before + row * dimension_]);
+    for (size_t row = 0; row < texts.size(); row++)
+        cut_to_.place(&made[row * whole_], whole_, &vectors[before + row * dimension_]);
     return {};
 }
 
 std::vector<size_t> Embedder::by_length(const std::vector<Encoding> &encoded) const {
     std::vector<size_t> order(encoded.size());
     std::iota(order.begin(), order.end(), size_t(0));
-    // Texts of like length together: what is padded is computed for nothing. The longest first, so that threads end together.
+    // Texts of like length together: what is padded is computed for nothing. The longest first, so that
+    // threads end together.
     if (batch_size_ > 1)
         std::stable_sort(order.begin(), order.end(),
                          [&](size_t a, size_t b) { return encoded[a].ids.size() > encoded[b].ids.size(); });
@@ -174,14 +192,16 @@ std::vector<size_t> Embedder::by_length(const std::vector<Encoding> &encoded) co
 }
 
 // Where each batch begins in that order, and the end of the last.
-std::vector<size_t> Embedder::batch_starts(const std::vector<Encoding> &encoded, const std::vector<size_t> &order) const {
+std::vector<size_t> Embedder::batch_starts(const std::vector<Encoding> &encoded,
+                                           const std::vector<size_t> &order) const {
     std::vector<size_t> starts{0};
     auto length = [&](size_t place) { return std::max<size_t>(1, encoded[order[place]].ids.size()); };
     for (size_t at = 0; at < order.size(); starts.push_back(at)) {
         const size_t start = at;
         size_t longest = 0, tokens = 0;
         for (; at < order.size() && at - start < batch_size_; at++) {
-            size_t wide = std::max(longest, length(at)), padded = (at - start + 1) * wide, padding = padded - tokens - length(at);
+            size_t wide = std::max(longest, length(at)), padded = (at - start + 1) * wide,
+                   padding = padded - tokens - length(at);
             bool worth = padded <= BATCH_TOKENS || padding * PADDING_SHARE <= padded;
             if (at > start && batch_tokens_ != WHOLE && (padded > batch_tokens_ || !worth)) break;
             longest = wide;
@@ -191,13 +211,21 @@ std::vector<size_t> Embedder::batch_starts(const std::vector<Encoding> &encoded,
     return starts;
 }
 
-Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors, size_t workers) const {
+Error Embedder::embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors,
+                             size_t workers) const {
     size_t before = vectors.size();
     if constexpr (sizeof(size_t) < 8)
         if (encoded.size() >= (PTRDIFF_MAX / sizeof(float) - before) / dimension_)
-            return fail(RUNTIME, "the vectors of so many texts at once are more than 32 bits of addresses hold", "a smaller --batch-size");
+            return fail(RUNTIME,
+                        "the vectors of so many texts at once are more than 32 bits of addresses hold",
+                        "a smaller --batch-size");
     vectors.resize(before + encoded.size() * dimension_);
-    return each_batch(encoded, [&](const size_t *chosen, size_t count) { return run(encoded, chosen, count, cut_to_, vectors.data() + before); }, workers);
+    return each_batch(
+        encoded,
+        [&](const size_t *chosen, size_t count) {
+            return run(encoded, chosen, count, cut_to_, vectors.data() + before);
+        },
+        workers);
 }
 
 Error Embedder::embed_batch(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const {
@@ -207,7 +235,8 @@ Error Embedder::embed_batch(const std::vector<Encoding> &encoded, std::vector<fl
     return run(encoded, order.data(), order.size(), cut_to_, vectors.data());
 }
 
-Error Embedder::each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *, size_t)> &run, size_t workers) const {
+Error Embedder::each_batch(const std::vector<Encoding> &encoded,
+                           const std::function<Error(const size_t *, size_t)> &run, size_t workers) const {
     const std::vector<size_t> order = by_length(encoded), starts = batch_starts(encoded, order);
     std::atomic<size_t> next{0};
     std::mutex mutex;
@@ -229,10 +258,13 @@ Error Embedder::each_batch(const std::vector<Encoding> &encoded, const std::func
 Batch Embedder::batch_of(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count) const {
     Batch batch;
     batch.rows = count;
-    for (size_t row = 0; row < count; row++) batch.length = std::max(batch.length, encoded[chosen[row]].ids.size());
+    for (size_t row = 0; row < count; row++)
+        batch.length = std::max(batch.length, encoded[chosen[row]].ids.size());
     for (size_t row = 0; row < count; row++) {
         const Encoding &text = encoded[chosen[row]];
-        auto fill = [&](std::vector<int64_t> &column, int64_t filler) { column.resize((row + 1) * batch.length, filler); };
+        auto fill = [&](std::vector<int64_t> &column, int64_t filler) {
+            column.resize((row + 1) * batch.length, filler);
+        };
         batch.ids.insert(batch.ids.end(), text.ids.begin(), text.ids.end());
         batch.types.insert(batch.types.end(), text.types.begin(), text.types.end());
         batch.mask.insert(batch.mask.end(), std::min(text.ids.size(), text.attended), 1);
@@ -243,7 +275,8 @@ Batch Embedder::batch_of(const std::vector<Encoding> &encoded, const size_t *cho
     return batch;
 }
 
-Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, const MatryoshkaCut &cut, float *vectors) const {
+Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count,
+                    const MatryoshkaCut &cut, float *vectors) const {
     Batch batch = batch_of(encoded, chosen, count);
     std::vector<float> made;
     if (Error error = encoder_->run(batch, whole_, made, nullptr)) return error;
@@ -259,7 +292,8 @@ Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, 
 void MatryoshkaCut::place(const float *vector, size_t whole, float *target) const {
     if (!dimension) return void(std::copy(vector, vector + whole, target));
     double mean = centered ? std::accumulate(vector, vector + whole, 0.0) / double(whole) : 0, square = 0;
-    for (size_t index = 0; index < dimension; index++) square += (vector[index] - mean) * (vector[index] - mean);
+    for (size_t index = 0; index < dimension; index++)
+        square += (vector[index] - mean) * (vector[index] - mean);
     double length = std::sqrt(square);
     for (size_t index = 0; index < dimension; index++)
         target[index] = float(length > 0 ? (vector[index] - mean) / length : vector[index] - mean);

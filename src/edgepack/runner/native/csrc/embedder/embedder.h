@@ -23,7 +23,8 @@ struct EmbedOptions {
     std::string prefix;
 };
 
-// Fewer numbers a vector, where the model was trained so that its first ones say the most (Matryoshka representation).
+// Fewer numbers a vector, where the model was trained so that its first ones say the most (Matryoshka
+// representation).
 struct MatryoshkaCut {
     size_t dimension = 0;  // 0: whole vectors
     bool centered = false;
@@ -34,8 +35,8 @@ struct MatryoshkaCut {
     void place(const float *vector, size_t whole, float *target) const;
 };
 
-struct Side;
-struct Given;
+struct ReadOptions;
+struct ModelOutputs;
 struct TextOutputs;
 
 class Embedder {
@@ -45,17 +46,23 @@ public:
     // Appends a vector, float32 [dimension()], for each text, in their order. Texts are valid UTF-8.
     Error embed(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const;
     // On so many threads; 0: on all of them.
-    Error embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors, size_t workers = 0) const;
+    Error embed_tokens(const std::vector<Encoding> &encoded, std::vector<float> &vectors,
+                       size_t workers = 0) const;
     // One batch, run as it is.
     Error embed_batch(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const;
     Error encode(std::string_view text, Encoding &encoding) const;
-    // A text together with each of others. A code of 2 where there is no room for a pair, 4 where the tokenizer knows none.
-    Error encode_pairs(std::string_view first, const std::vector<std::string_view> &seconds, std::vector<Encoding> &encoded) const;
+    // A text together with each of others. A code of 2 where there is no room for a pair, 4 where the
+    // tokenizer knows none.
+    Error encode_pairs(std::string_view first, const std::vector<std::string_view> &seconds,
+                       std::vector<Encoding> &encoded) const;
 
-    // Of models that give more than a vector a text (outputs/given.cc): what each text gives, in their order.
-    Error embed_outputs(const Given &given, const Side &side, const std::vector<std::string_view> &texts, std::vector<TextOutputs> &made) const;
+    // Of models that give more than a vector a text (outputs/model_outputs.cc): what each text gives, in
+    // their order.
+    Error embed_outputs(const ModelOutputs &given, const ReadOptions &side,
+                        const std::vector<std::string_view> &texts, std::vector<TextOutputs> &made) const;
 
-    // The user's own module, where there is one, before and behind the model: texts as they come, with their prefix.
+    // The user's own module, where there is one, before and behind the model: texts as they come, with their
+    // prefix.
     bool has_module() const { return prepares_ || finishes_; }
     Error prepare(std::vector<std::string> &texts) const;
     // In place: whole vectors, not shortened ones, of texts that are prepared.
@@ -75,13 +82,16 @@ private:
     Error open_module(const Bundle &bundle);
     Error embed_around(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const;
     std::vector<size_t> by_length(const std::vector<Encoding> &encoded) const;
-    std::vector<size_t> batch_starts(const std::vector<Encoding> &encoded, const std::vector<size_t> &order) const;
+    std::vector<size_t> batch_starts(const std::vector<Encoding> &encoded,
+                                     const std::vector<size_t> &order) const;
     // Runs each batch, the indices of its texts, on one of the threads.
-    Error each_batch(const std::vector<Encoding> &encoded, const std::function<Error(const size_t *chosen, size_t count)> &run,
+    Error each_batch(const std::vector<Encoding> &encoded,
+                     const std::function<Error(const size_t *chosen, size_t count)> &run,
                      size_t workers = 0) const;
     Batch batch_of(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count) const;
-    Error run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count, const MatryoshkaCut &cut, float *vectors) const;
-    Error encode_side(std::string_view text, const Side &side, Encoding &encoding) const;
+    Error run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count,
+              const MatryoshkaCut &cut, float *vectors) const;
+    Error encode_side(std::string_view text, const ReadOptions &side, Encoding &encoding) const;
 
     Tokenizer tokenizer_;
     std::unique_ptr<Encoder> encoder_;

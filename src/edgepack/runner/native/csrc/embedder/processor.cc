@@ -9,7 +9,8 @@ namespace embed {
 
 namespace {
 
-// The flags of the first processor that /proc/cpuinfo describes, a space before and after each; empty where it cannot be read.
+// The flags of the first processor that /proc/cpuinfo describes, a space before and after each; empty where
+// it cannot be read.
 std::string processor_flags() {
     FILE *file = std::fopen("/proc/cpuinfo", "re");
     char *line = nullptr;
@@ -17,7 +18,8 @@ std::string processor_flags() {
     std::string found;
     while (file && found.empty() && getline(&line, &room, file) > 0) {
         const char *colon = std::strchr(line, ':');
-        if (colon && (!std::strncmp(line, "flags", 5) || !std::strncmp(line, "Features", 8))) found = colon + 1;
+        if (colon && (!std::strncmp(line, "flags", 5) || !std::strncmp(line, "Features", 8)))
+            found = colon + 1;
     }
     std::replace(found.begin(), found.end(), '\n', ' ');
     free(line);

@@ -42,22 +42,26 @@ public:
     virtual ~Encoder() = default;
     // Null: the bundle was made for the processor.
     virtual const Placement *placement() const { return nullptr; }
-    // Appends rows x dimension numbers to `vectors`, and to `tokens`, where it is not null and its width not 0, what it says.
-    // Several threads call it at once, each with a batch of its own.
-    virtual Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const = 0;
+    // Appends rows x dimension numbers to `vectors`, and to `tokens`, where it is not null and its width not
+    // 0, what it says. Several threads call it at once, each with a batch of its own.
+    virtual Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors,
+                      TokenVectors *tokens) const = 0;
 };
 
 // What --info says of it.
 struct EncoderFacts {
     // What makes vectors where the manifest names no runtime; null: the manifest names one, and its library.
     const char *instead;
-    // What that runtime is called, with a space behind, and whether it is reduced to kernels that the manifest lists.
+    // What that runtime is called, with a space behind, and whether it is reduced to kernels that the
+    // manifest lists.
     const char *name;
     bool reduced;
 };
 
-// Each encoder defines these two. `library` is the runtime's, empty where there is none; so many `threads` share a batch.
+// Each encoder defines these two. `library` is the runtime's, empty where there is none; so many `threads`
+// share a batch.
 extern const EncoderFacts ENCODER;
-Error open_encoder(const std::string &library, const std::string &model, int threads, std::unique_ptr<Encoder> &encoder);
+Error open_encoder(const std::string &library, const std::string &model, int threads,
+                   std::unique_ptr<Encoder> &encoder);
 
 }  // namespace embed

@@ -29,7 +29,8 @@ struct Ort {
     OrtStatus *(*SetIntraOpNumThreads)(OrtSessionOptions *, int);
     OrtStatus *(*DisableMemPattern)(OrtSessionOptions *);
     OrtStatus *(*AddSessionConfigEntry)(OrtSessionOptions *, const char *, const char *);
-    OrtStatus *(*CreateSessionFromArray)(const OrtEnv *, const void *, size_t, const OrtSessionOptions *, OrtSession **);
+    OrtStatus *(*CreateSessionFromArray)(const OrtEnv *, const void *, size_t, const OrtSessionOptions *,
+                                         OrtSession **);
     void (*ReleaseSession)(OrtSession *);
     OrtStatus *(*SessionGetInputCount)(const OrtSession *, size_t *);
     OrtStatus *(*SessionGetInputName)(const OrtSession *, size_t, OrtAllocator *, char **);
@@ -38,10 +39,11 @@ struct Ort {
     OrtStatus *(*AllocatorFree)(OrtAllocator *, void *);
     OrtStatus *(*CreateCpuMemoryInfo)(int allocator, int memory, OrtMemoryInfo **);
     void (*ReleaseMemoryInfo)(OrtMemoryInfo *);
-    OrtStatus *(*CreateTensorWithDataAsOrtValue)(const OrtMemoryInfo *, void *, size_t, const int64_t *, size_t, int, OrtValue **);
+    OrtStatus *(*CreateTensorWithDataAsOrtValue)(const OrtMemoryInfo *, void *, size_t, const int64_t *,
+                                                 size_t, int, OrtValue **);
     void (*ReleaseValue)(OrtValue *);
-    OrtStatus *(*Run)(OrtSession *, const OrtRunOptions *, const char *const *, const OrtValue *const *, size_t,
-                      const char *const *, size_t, OrtValue **);
+    OrtStatus *(*Run)(OrtSession *, const OrtRunOptions *, const char *const *, const OrtValue *const *,
+                      size_t, const char *const *, size_t, OrtValue **);
     OrtStatus *(*GetTensorMutableData)(OrtValue *, void **);
     OrtStatus *(*GetTensorTypeAndShape)(const OrtValue *, OrtTensorTypeAndShapeInfo **);
     void (*ReleaseTensorTypeAndShapeInfo)(OrtTensorTypeAndShapeInfo *);
@@ -52,7 +54,8 @@ struct Ort {
 
 // `library` is the file to load them from; where they are linked in, it does not matter.
 Error open_ort(const std::string &library, const Ort *&ort);
-// All functions of a library's C API by their places in that version of it; for a runtime in a library of its own.
+// All functions of a library's C API by their places in that version of it; for a runtime in a library of its
+// own.
 Error open_ort_table(const std::string &library, uint32_t version, void *const *&table);
 
 }  // namespace embed

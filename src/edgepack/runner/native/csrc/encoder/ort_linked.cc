@@ -1,5 +1,5 @@
-// The functions of ONNX Runtime themselves, linked in. Its table of the whole C API is not named, so that what only that
-// table leads to is left out of the program.
+// The functions of ONNX Runtime themselves, linked in. Its table of the whole C API is not named, so that
+// what only that table leads to is left out of the program.
 #include "core/session/onnxruntime_c_api.h"
 #include "core/session/ort_apis.h"
 
@@ -11,7 +11,9 @@ Error open_ort(const std::string &, const Ort *&ort) {
     static const Ort linked = {
         OrtApis::GetErrorMessage,
         OrtApis::ReleaseStatus,
-        [](int level, const char *name, OrtEnv **env) { return OrtApis::CreateEnv(OrtLoggingLevel(level), name, env); },
+        [](int level, const char *name, OrtEnv **env) {
+            return OrtApis::CreateEnv(OrtLoggingLevel(level), name, env);
+        },
         OrtApis::ReleaseEnv,
         OrtApis::CreateSessionOptions,
         OrtApis::ReleaseSessionOptions,
@@ -30,8 +32,10 @@ Error open_ort(const std::string &, const Ort *&ort) {
             return OrtApis::CreateCpuMemoryInfo(OrtAllocatorType(allocator), OrtMemType(memory), info);
         },
         OrtApis::ReleaseMemoryInfo,
-        [](const OrtMemoryInfo *info, void *data, size_t size, const int64_t *shape, size_t rank, int type, OrtValue **value) {
-            return OrtApis::CreateTensorWithDataAsOrtValue(info, data, size, shape, rank, ONNXTensorElementDataType(type), value);
+        [](const OrtMemoryInfo *info, void *data, size_t size, const int64_t *shape, size_t rank, int type,
+           OrtValue **value) {
+            return OrtApis::CreateTensorWithDataAsOrtValue(info, data, size, shape, rank,
+                                                           ONNXTensorElementDataType(type), value);
         },
         OrtApis::ReleaseValue,
         OrtApis::Run,

@@ -1,5 +1,6 @@
-// The C API of a shared library. The table of functions only ever grows (upstream guards the order with static_asserts),
-// so that version 5 of it serves every library since 1.5: https://onnxruntime.ai/docs/api/c/struct_ort_api.html
+// The C API of a shared library. The table of functions only ever grows (upstream guards the order with
+// static_asserts), so that version 5 of it serves every library since 1.5:
+// https://onnxruntime.ai/docs/api/c/struct_ort_api.html
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -18,7 +19,9 @@ struct ApiBase {
 Error open_base(const std::string &library, const ApiBase *&base) {
     void *handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     auto find = handle ? reinterpret_cast<const ApiBase *(*)()>(dlsym(handle, "OrtGetApiBase")) : nullptr;
-    if (!find) return fail(RUNTIME, std::string("the model does not load: cannot load the library: ") + dlerror(), TRY_SELF_TEST);
+    if (!find)
+        return fail(RUNTIME, std::string("the model does not load: cannot load the library: ") + dlerror(),
+                    TRY_SELF_TEST);
     base = find();
     return {};
 }
@@ -28,13 +31,16 @@ Error open_base(const std::string &library, const ApiBase *&base) {
 Error open_ort_table(const std::string &library, uint32_t version, void *const *&table) {
     const ApiBase *base = nullptr;
     if (Error error = open_base(library, base)) return error;
-    // A release tells its version's second number; one that is too old for a version says so on standard error by itself.
+    // A release tells its version's second number; one that is too old for a version says so on standard
+    // error by itself.
     const char *found = base->GetVersionString(), *minor = strchr(found, '.');
     const bool old = minor && minor[1] >= '0' && minor[1] <= '9' && strtoul(minor + 1, nullptr, 10) < version;
     table = old ? nullptr : static_cast<void *const *>(base->GetApi(version));
     if (table) return {};
-    return fail(RUNTIME, std::string("the model does not load: ONNX Runtime ") + found + " does not offer version " +
-                             std::to_string(version) + " of its C API", TRY_SELF_TEST);
+    return fail(RUNTIME,
+                std::string("the model does not load: ONNX Runtime ") + found + " does not offer version " +
+                    std::to_string(version) + " of its C API",
+                TRY_SELF_TEST);
 }
 
 Error open_ort(const std::string &library, const Ort *&ort) {
@@ -45,8 +51,10 @@ Error open_ort(const std::string &library, const Ort *&ort) {
     const std::string found = base->GetVersionString();
     // Sessions keep a pointer to the table: what one release made, another must not be called with.
     if (!version.empty() && found != version)
-        return fail(RUNTIME, "this process runs ONNX Runtime " + version + " of another bundle, this bundle's is " + found,
-                    "open bundles of different releases in processes of their own, or each with its own libembed");
+        return fail(
+            RUNTIME,
+            "this process runs ONNX Runtime " + version + " of another bundle, this bundle's is " + found,
+            "open bundles of different releases in processes of their own, or each with its own libembed");
     if (!version.empty()) {
         ort = &loaded;
         return {};

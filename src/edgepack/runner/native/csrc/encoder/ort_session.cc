@@ -59,7 +59,8 @@ Error OrtEncoder::does_not_load(OrtStatus *status) const { return error_of(statu
 
 Error OrtEncoder::load(const std::string &model) {
     if (int failure = model_.open(model.c_str()))
-        return fail(RUNTIME, DOES_NOT_LOAD + ("cannot map " + model) + ": " + strerror(failure), TRY_SELF_TEST);
+        return fail(RUNTIME, DOES_NOT_LOAD + ("cannot map " + model) + ": " + strerror(failure),
+                    TRY_SELF_TEST);
     // A pattern for each shape of a batch is memory that only grows, and no faster.
     OrtStatus *status = ort_->DisableMemPattern(options_);
     auto set = [&](const char *key, const char *value) {
@@ -74,8 +75,8 @@ Error OrtEncoder::load(const std::string &model) {
     return create_session();
 }
 
-// Kernels keep weights in forms of their own; the pages of the file that they were made from go back to the system at once, so
-// that the model is never in memory twice.
+// Kernels keep weights in forms of their own; the pages of the file that they were made from go back to the
+// system at once, so that the model is never in memory twice.
 Error OrtEncoder::create_session() {
     std::atomic<bool> loaded{false};
     OrtStatus *status;
@@ -93,9 +94,9 @@ Error OrtEncoder::create_session() {
     return error_of(status, DOES_NOT_LOAD);
 }
 
-// Whether a run reads hardly more of the file than the rows of its tokens, which then need not stay: each fault brings in the
-// pages around its own, and with them, before long, a whole table. Weights that are used as they lie in the file are read
-// by every run, and stay.
+// Whether a run reads hardly more of the file than the rows of its tokens, which then need not stay: each
+// fault brings in the pages around its own, and with them, before long, a whole table. Weights that are used
+// as they lie in the file are read by every run, and stay.
 bool OrtEncoder::reads_little() const {
     Batch batch{1, 1, {0}, {1}, {0}};
     OrtValue *output = nullptr;
@@ -124,14 +125,17 @@ Error OrtEncoder::name_inputs() {
         const std::string &input = inputs_.back();
         // The C API does not miss an input that is not fed: it reads what is not there.
         if (input != "input_ids" && input != "attention_mask" && input != "token_type_ids")
-            return fail(RUNTIME, std::string(DOES_NOT_LOAD) + "it wants " + input + ", which a text does not give", TRY_SELF_TEST);
+            return fail(RUNTIME,
+                        std::string(DOES_NOT_LOAD) + "it wants " + input + ", which a text does not give",
+                        TRY_SELF_TEST);
     }
     if (!status) status = ort_->SessionGetOutputName(session_, 0, allocator, &name);
     if (!status) take(name, output_);
     return error_of(status, DOES_NOT_LOAD);
 }
 
-Error OrtEncoder::run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const {
+Error OrtEncoder::run(const Batch &batch, size_t dimension, std::vector<float> &vectors,
+                      TokenVectors *tokens) const {
     OrtValue *outputs[2] = {};
     const char *names[2] = {output_.c_str(), "token_embeddings"};
     bool both = tokens && tokens->width;
@@ -144,18 +148,22 @@ Error OrtEncoder::run(const Batch &batch, size_t dimension, std::vector<float> &
     return error;
 }
 
-Error OrtEncoder::compute(const Batch &batch, const char *const *outputs, size_t count, OrtValue **made) const {
+Error OrtEncoder::compute(const Batch &batch, const char *const *outputs, size_t count,
+                          OrtValue **made) const {
     const int64_t shape[2] = {int64_t(batch.rows), int64_t(batch.length)};
     const char *names[3];
     OrtValue *values[3] = {};
     OrtStatus *status = nullptr;
     for (size_t index = 0; index < inputs_.size() && !status; index++) {
         const std::string &input = inputs_[index];
-        const auto &column = input == "input_ids" ? batch.ids : input == "attention_mask" ? batch.mask : batch.types;
+        const auto &column = input == "input_ids"        ? batch.ids
+                             : input == "attention_mask" ? batch.mask
+                                                         : batch.types;
         names[index] = input.c_str();
         // What it takes for an input it does not write to.
-        status = ort_->CreateTensorWithDataAsOrtValue(memory_, const_cast<int64_t *>(column.data()), column.size() * sizeof(int64_t), shape, 2,
-                                                      INT64, &values[index]);
+        status = ort_->CreateTensorWithDataAsOrtValue(memory_, const_cast<int64_t *>(column.data()),
+                                                      column.size() * sizeof(int64_t), shape, 2, INT64,
+                                                      &values[index]);
     }
     if (!status) status = ort_->Run(session_, nullptr, names, values, inputs_.size(), outputs, count, made);
     for (OrtValue *value : values)
@@ -163,7 +171,8 @@ Error OrtEncoder::compute(const Batch &batch, const char *const *outputs, size_t
     return error_of(status, DOES_NOT_RUN);
 }
 
-Error OrtEncoder::read(OrtValue *output, const std::vector<size_t> &expected, std::vector<float> &numbers) const {
+Error OrtEncoder::read(OrtValue *output, std::initializer_list<size_t> expected,
+                       std::vector<float> &numbers) const {
     OrtTensorTypeAndShapeInfo *info = nullptr;
     int type = 0;
     size_t rank = 0, count = 1;
@@ -178,12 +187,14 @@ Error OrtEncoder::read(OrtValue *output, const std::vector<size_t> &expected, st
     if (status) return error_of(status, DOES_NOT_RUN);
     bool right = type == FLOAT32 && rank == expected.size();
     for (size_t axis = 0; axis < expected.size(); axis++) {
-        right = right && size_t(shape[axis]) == expected[axis];
-        count *= expected[axis];
+        right = right && size_t(shape[axis]) == expected.begin()[axis];
+        count *= expected.begin()[axis];
     }
     if (!right)
-        return fail(RUNTIME, "the model has " + std::to_string(shape[expected.size() - 1]) + " dimensions, the manifest says " +
-                                 std::to_string(expected.back()), TRY_SELF_TEST);
+        return fail(RUNTIME,
+                    "the model has " + std::to_string(shape[expected.size() - 1]) +
+                        " dimensions, the manifest says " + std::to_string(expected.end()[-1]),
+                    TRY_SELF_TEST);
     auto made = static_cast<const float *>(data);
     numbers.insert(numbers.end(), made, made + count);
     return {};
@@ -191,7 +202,8 @@ Error OrtEncoder::read(OrtValue *output, const std::vector<size_t> &expected, st
 
 const EncoderFacts ENCODER = {nullptr, "ONNX Runtime ", true};
 
-Error open_encoder(const std::string &library, const std::string &model, int threads, std::unique_ptr<Encoder> &encoder) {
+Error open_encoder(const std::string &library, const std::string &model, int threads,
+                   std::unique_ptr<Encoder> &encoder) {
     auto made = std::make_unique<OrtEncoder>();
     Error error = made->open(library, model, threads);
     encoder = std::move(made);

@@ -1,5 +1,6 @@
 // ONNX Runtime as an encoder: integers [batch, sequence] in, float32 [batch, dimension] out.
 #pragma once
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ public:
     ~OrtEncoder() override;
     // Maps the model and loads it; a code of 5 for what the runtime refuses.
     Error open(const std::string &library, const std::string &model, int threads);
-    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const override;
+    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors,
+              TokenVectors *tokens) const override;
 
 protected:
     // Makes the session from the model's file, with the options as they are.
@@ -37,7 +39,7 @@ private:
     bool reads_little() const;
     Error name_inputs();
     Error compute(const Batch &batch, const char *const *names, size_t count, OrtValue **outputs) const;
-    Error read(OrtValue *output, const std::vector<size_t> &expected, std::vector<float> &numbers) const;
+    Error read(OrtValue *output, std::initializer_list<size_t> expected, std::vector<float> &numbers) const;
 
     Mapping model_;
     bool returns_pages_ = false;

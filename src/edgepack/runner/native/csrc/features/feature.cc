@@ -1,16 +1,19 @@
 #include "features/feature.h"
 
+#include <cstring>
+
 namespace embed {
 
-const Feature *find_feature(std::string_view name) {
+bool has_feature(const char *name) {
     for (const Feature *const *each = FEATURES; *each; each++)
-        if (name == (*each)->name) return *each;
-    return nullptr;
+        if (!strcmp(name, (*each)->name)) return true;
+    return false;
 }
 
 Error check_signature(const Bundle &bundle, const std::string &key) {
     if (auto check = feature_with(&Feature::check_signature)) return check(bundle, key);
-    return fail(USAGE, "this program cannot check signatures: it was built without", "--set signatures=true builds one that can");
+    return fail(USAGE, "this program cannot check signatures: it was built without",
+                "--set signatures=true builds one that can");
 }
 
 }  // namespace embed

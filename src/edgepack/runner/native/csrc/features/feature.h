@@ -1,5 +1,5 @@
-// What a program or a library may have beside embedding. Each part is a source file with a descriptor; FEATURES, which is generated
-// (sources.py), lists those that this program has.
+// What a program or a library may have beside embedding. Each part is a source file with a descriptor;
+// FEATURES, which is generated (sources.py), lists those that this program has.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -21,20 +21,23 @@ struct Feature {
     const char *name = "";
     // Those of which the options may ask it something, of Command together.
     uint8_t commands = 0;
-    // What the command line asks of it; `done` false: others go on. A code of 2 for what the bundle's model is not made for.
+    // What the command line asks of it; `done` false: others go on. A code of 2 for what the bundle's model
+    // is not made for.
     Error (*run)(const Options &options, const Bundle &bundle, bool &done) = nullptr;
-    // Everything in the folder of an open bundle is what was signed with this key (PEM). A code of 2 for what is no such key, of 4
-    // for what is not signed so.
+    // Everything in the folder of an open bundle is what was signed with this key (PEM). A code of 2 for what
+    // is no such key, of 4 for what is not signed so.
     Error (*check_signature)(const Bundle &bundle, const std::string &key) = nullptr;
-    // Opens the model of a bundle that was made for a device beside the processor; leaves `encoder` null for another.
-    Error (*open_encoder)(const Bundle &bundle, int threads, bool allow_cpu, std::unique_ptr<Encoder> &encoder) = nullptr;
+    // Opens the model of a bundle that was made for a device beside the processor; leaves `encoder` null for
+    // another.
+    Error (*open_encoder)(const Bundle &bundle, int threads, bool allow_cpu,
+                          std::unique_ptr<Encoder> &encoder) = nullptr;
     // Before the process ends, which takes nothing else apart.
     void (*end)() = nullptr;
     // The last layer of a reranker or a classifier.
     Error (*open_scorer)(const Bundle &bundle, std::unique_ptr<Scorer> &scorer) = nullptr;
     // embed_outputs() of libembed.
-    Error (*library_outputs)(const embed_bundle &bundle, const std::vector<std::string> &texts, float *vectors, embed_rows *sparse,
-                             embed_rows *multi_vector) = nullptr;
+    Error (*library_outputs)(const embed_bundle &bundle, const std::vector<std::string> &texts,
+                             float *vectors, embed_rows *sparse, embed_rows *multi_vector) = nullptr;
 };
 
 // Ends with null. In the order in which they are asked.
@@ -42,8 +45,8 @@ extern const Feature *const FEATURES[];
 // The key that every bundle has to be signed with, in PEM; null: none.
 extern const char *const REQUIRED_KEY;
 
-// The one of this name; null: the program was built without.
-const Feature *find_feature(std::string_view name);
+// Whether the program was built with this.
+bool has_feature(const char *name);
 // The first one that does this; null: there is none.
 template <class Function> Function feature_with(Function Feature::*function) {
     for (const Feature *const *each = FEATURES; *each; each++)

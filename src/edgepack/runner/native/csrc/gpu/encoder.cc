@@ -1,4 +1,5 @@
-// ONNX Runtime with the execution provider that the bundle was made for, or, where that is allowed aloud, on the processor.
+// ONNX Runtime with the execution provider that the bundle was made for, or, where that is allowed aloud, on
+// the processor.
 #include <atomic>
 #include <shared_mutex>
 
@@ -14,7 +15,8 @@ namespace embed {
 namespace {
 
 constexpr const char *CPU = "CPUExecutionProvider";
-constexpr const char *NO_DEVICE_HINT = "ONNX Runtime looks for GPUs in /sys/class/drm and /sys/bus/pci/devices, which a container must see";
+constexpr const char *NO_DEVICE_HINT =
+    "ONNX Runtime looks for GPUs in /sys/class/drm and /sys/bus/pci/devices, which a container must see";
 
 // The message of an error, without what OrtEncoder puts before what ONNX Runtime said.
 std::string said_of(const Error &error) {
@@ -48,13 +50,17 @@ public:
         std::string device;
         if (Error error = require_device(provider_->device, device)) return error;
         if (Error error = load_libraries(provider_->libraries, provider_->directory)) return error;
-        if (Error error = open_ort_table(bundle.library, ProviderApi::VERSION, api_.table)) return explain(said_of(error));
+        if (Error error = open_ort_table(bundle.library, ProviderApi::VERSION, api_.table))
+            return explain(said_of(error));
         // Unloading a GPU's libraries is left to the process's end, which takes them with it.
         releases_env_ = false;
-        if (Error error = open(bundle.library, bundle.model, threads)) return error.code == RUNTIME ? explain(said_of(error)) : error;
-        if (Error error = does_not_load(api_.assignment(session_, placed_.nodes))) return explain(said_of(error));
+        if (Error error = open(bundle.library, bundle.model, threads))
+            return error.code == RUNTIME ? explain(said_of(error)) : error;
+        if (Error error = does_not_load(api_.assignment(session_, placed_.nodes)))
+            return explain(said_of(error));
         if (!placed_.nodes[provider_->name])
-            return fail(DEVICE, "ONNX Runtime gave " + provider_->name + " not one node of the model", "please report it with --info");
+            return fail(DEVICE, "ONNX Runtime gave " + provider_->name + " not one node of the model",
+                        "please report it with --info");
         placed_.provider = provider_->name;
         placed_.device = device;
         placed_.batch_size = provider_->batch_size;
@@ -71,7 +77,8 @@ public:
         return open(library_, model, threads);
     }
 
-    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const override {
+    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors,
+              TokenVectors *tokens) const override {
         std::shared_lock<std::shared_mutex> running(ending_);
         if (!session_) return fail(RUNTIME, "the program ends");
         Error error = OrtEncoder::run(batch, dimension, vectors, tokens);
@@ -80,14 +87,17 @@ public:
 
 protected:
     Error load(const std::string &model) override {
-        if (!provider_ && model.size() > 4 && model.compare(model.size() - 4, 4, ".ort") == 0) return OrtEncoder::load(model);
+        if (!provider_ && model.size() > 4 && model.compare(model.size() - 4, 4, ".ort") == 0)
+            return OrtEncoder::load(model);
         Settings settled;
         bool missing = false;
         if (provider_) {
             if (Error error = provider_->settle(settled, placed_.cache)) return error;
-            if (Error error = does_not_load(api_.append(*provider_, settled, env_, options_, missing))) return error;
+            if (Error error = does_not_load(api_.append(*provider_, settled, env_, options_, missing)))
+                return error;
             if (missing)
-                return fail(DEVICE, provider_->name + " finds no device here that it can use", std::string(NO_DEVICE_HINT) + "; " + ALLOW_CPU);
+                return fail(DEVICE, provider_->name + " finds no device here that it can use",
+                            std::string(NO_DEVICE_HINT) + "; " + ALLOW_CPU);
         } else if (Error error = open_ort_table(library_, 5, api_.table)) {
             return error;
         }

@@ -18,19 +18,34 @@ constexpr const char *CACHE = "{cache}", *CACHE_HINT = "name a folder of your ow
 
 // Places in OrtApi; the table only grows.
 enum Slot {
-    CREATE_SESSION = 7, SET_OPTIMIZATION = 23, ADD_CONFIG_ENTRY = 130,
-    APPEND_TENSORRT = 170, CREATE_TENSORRT = 171, UPDATE_TENSORRT = 172, RELEASE_TENSORRT = 174,
-    APPEND_CUDA = 204, CREATE_CUDA = 205, UPDATE_CUDA = 206, RELEASE_CUDA = 208,
-    REGISTER_LIBRARY = 301, GET_DEVICES = 303, APPEND_DEVICES = 304, DEVICE_NAME = 312,
-    GET_ASSIGNMENT = 407, ASSIGNED_NAME = 408, ASSIGNED_NODES = 409,
+    CREATE_SESSION = 7,
+    SET_OPTIMIZATION = 23,
+    ADD_CONFIG_ENTRY = 130,
+    APPEND_TENSORRT = 170,
+    CREATE_TENSORRT = 171,
+    UPDATE_TENSORRT = 172,
+    RELEASE_TENSORRT = 174,
+    APPEND_CUDA = 204,
+    CREATE_CUDA = 205,
+    UPDATE_CUDA = 206,
+    RELEASE_CUDA = 208,
+    REGISTER_LIBRARY = 301,
+    GET_DEVICES = 303,
+    APPEND_DEVICES = 304,
+    DEVICE_NAME = 312,
+    GET_ASSIGNMENT = 407,
+    ASSIGNED_NAME = 408,
+    ASSIGNED_NODES = 409,
 };
 
 // https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html
 constexpr std::pair<const char *, int> LEVELS[] = {{"none", 0}, {"basic", 1}, {"extended", 2}, {"all", 99}};
 
 constexpr std::pair<const char *, Json::Kind> NEEDED[] = {
-    {"name", Json::STRING}, {"append", Json::STRING}, {"library", Json::STRING}, {"options", Json::OBJECT}, {"session", Json::OBJECT},
-    {"optimization", Json::STRING}, {"capabilities", Json::ARRAY}, {"libraries", Json::ARRAY}, {"cuda", Json::STRING}, {"batch_size", Json::NUMBER},
+    {"name", Json::STRING},        {"append", Json::STRING},   {"library", Json::STRING},
+    {"options", Json::OBJECT},     {"session", Json::OBJECT},  {"optimization", Json::STRING},
+    {"capabilities", Json::ARRAY}, {"libraries", Json::ARRAY}, {"cuda", Json::STRING},
+    {"batch_size", Json::NUMBER},
 };
 
 Error damaged(const std::string &what) {
@@ -76,7 +91,8 @@ const char *why_not(const std::string &path) {
     if (stat(path.c_str(), &status)) return strerror(errno);
     if (!S_ISDIR(status.st_mode)) return strerror(ENOTDIR);
     if (status.st_uid != 0 && status.st_uid != geteuid()) return "it is another user's";
-    if (status.st_mode & S_IWOTH || (status.st_mode & S_IWGRP && !is_alone_in(status.st_gid))) return "others may write it";
+    if (status.st_mode & S_IWOTH || (status.st_mode & S_IWGRP && !is_alone_in(status.st_gid)))
+        return "others may write it";
     return access(path.c_str(), W_OK) ? strerror(errno) : nullptr;
 }
 
@@ -103,18 +119,23 @@ Error cache_folder(std::string &folder) {
     }
     if (named && *named) folder = named;
     else folder = (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/edgepack";
-    if (!(named && *named) && folder[0] != '/') return fail(DEVICE, "this user has no home folder for the provider's cache", CACHE_HINT);
+    if (!(named && *named) && folder[0] != '/')
+        return fail(DEVICE, "this user has no home folder for the provider's cache", CACHE_HINT);
     return make_folder(folder, folder.size());
 }
 
-bool is_small_number(const std::string &text) { return !text.empty() && text.size() <= 4 && strspn(text.c_str(), "0123456789") == text.size(); }
+bool is_small_number(const std::string &text) {
+    return !text.empty() && text.size() <= 4 && strspn(text.c_str(), "0123456789") == text.size();
+}
 
 bool is_in_cache(const std::string &value) {
-    return value.rfind(CACHE, 0) == 0 && value.find(CACHE, 1) == value.npos && (value + "/").find("/../") == value.npos;
+    return value.rfind(CACHE, 0) == 0 && value.find(CACHE, 1) == value.npos &&
+           (value + "/").find("/../") == value.npos;
 }
 
 std::string replaced(std::string text, const std::string &word, const std::string &by) {
-    for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + by.size())) text.replace(at, word.size(), by);
+    for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + by.size()))
+        text.replace(at, word.size(), by);
     return text;
 }
 
@@ -127,7 +148,9 @@ bool says(const std::string &text, std::string word) {
     const bool number = word.back() == '#';
     if (number) word.pop_back();
     for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1))
-        if (!number || at + word.size() == text.size() || !isdigit(static_cast<unsigned char>(text[at + word.size()]))) return true;
+        if (!number || at + word.size() == text.size() ||
+            !isdigit(static_cast<unsigned char>(text[at + word.size()])))
+            return true;
     return false;
 }
 
@@ -149,11 +172,13 @@ struct Explained {
 
 Error Provider::open(const Bundle &bundle, const Json &said) {
     for (auto [needed, kind] : NEEDED)
-        if (const Json *found = said.get(needed); !found || !found->is(kind)) return damaged(std::string("it lacks ") + needed);
+        if (const Json *found = said.get(needed); !found || !found->is(kind))
+            return damaged(std::string("it lacks ") + needed);
     auto text = [&](const char *key) { return said.get(key) ? said.get(key)->text : std::string(); };
     name = text("name");
     append_as = text("append");
-    if (append_as != "plugin" && append_as != "cuda" && append_as != "tensorrt") return damaged("no provider is appended as '" + append_as + "'");
+    if (append_as != "plugin" && append_as != "cuda" && append_as != "tensorrt")
+        return damaged("no provider is appended as '" + append_as + "'");
     options = settings_of(*said.get("options"));
     session = settings_of(*said.get("session"));
     optimization = -1;
@@ -164,18 +189,22 @@ Error Provider::open(const Bundle &bundle, const Json &said) {
     for (auto &[key, value] : options) {
         if (key == "device_id" && !is_small_number(value)) return damaged("there is no GPU '" + value + "'");
         if (key == "device_id") device.index = atoi(value.c_str());
-        if (value.find(CACHE) != value.npos && !is_in_cache(value)) return damaged("its " + key + " is no folder of the cache");
+        if (value.find(CACHE) != value.npos && !is_in_cache(value))
+            return damaged("its " + key + " is no folder of the cache");
     }
     libraries = list_of(*said.get("libraries"));
     for (const std::string &each : libraries)
-        if (each.empty() || each.find('/') != each.npos) return damaged("'" + each + "' is no library's name");
+        if (each.empty() || each.find('/') != each.npos)
+            return damaged("'" + each + "' is no library's name");
     const Json *largest = said.get("largest_batch");
     const double usual = said.get("batch_size")->number(), most = largest ? largest->number() : 0;
-    if (!(usual >= 1 && usual <= 65535 && most >= 0 && most <= 65535)) return damaged("batch_size is no number of texts");
+    if (!(usual >= 1 && usual <= 65535 && most >= 0 && most <= 65535))
+        return damaged("batch_size is no number of texts");
     batch_size = size_t(usual);
     largest_batch = size_t(most);
     directory = bundle.library.substr(0, bundle.library.rfind('/'));
-    return text("library").empty() ? Error{} : bundle.listed(text("library"), "runtime.provider.library", library);
+    return text("library").empty() ? Error{}
+                                   : bundle.listed(text("library"), "runtime.provider.library", library);
 }
 
 Error Provider::settle(Settings &settled, std::vector<std::string> &folders) const {
@@ -193,39 +222,50 @@ Error Provider::settle(Settings &settled, std::vector<std::string> &folders) con
     }
     if (!error) return {};
     if (const char *named = getenv("EMBED_CACHE"); named && *named) return error;
-    say("warning: " + error.message + "; what the GPU needs is made anew at each start\nhint: " + error.hint + "\n");
+    say("warning: " + error.message + "; what the GPU needs is made anew at each start\nhint: " + error.hint +
+        "\n");
     folders.clear();
     settled.clear();
     for (auto &[key, value] : options)
-        if (value.find(CACHE) == value.npos) settled.emplace_back(key, ends_with(key, "_cache_enable") ? "0" : value);
+        if (value.find(CACHE) == value.npos)
+            settled.emplace_back(key, ends_with(key, "_cache_enable") ? "0" : value);
     return {};
 }
 
-OrtStatus *ProviderApi::append(const Provider &provider, const Settings &settled, OrtEnv *env, OrtSessionOptions *options, bool &missing) const {
+OrtStatus *ProviderApi::append(const Provider &provider, const Settings &settled, OrtEnv *env,
+                               OrtSessionOptions *options, bool &missing) const {
     OrtStatus *status = call(SET_OPTIMIZATION, options, provider.optimization);
     Settings entries{{"session.record_ep_graph_assignment_info", "1"}};
     entries.insert(entries.end(), provider.session.begin(), provider.session.end());
     for (auto &[key, value] : entries)
         if (!status) status = call(ADD_CONFIG_ENTRY, options, key.c_str(), value.c_str());
     if (status) return status;
-    return provider.append_as == "plugin" ? append_plugin(provider, settled, env, options, missing) : append_built_in(provider, settled, options);
+    return provider.append_as == "plugin" ? append_plugin(provider, settled, env, options, missing)
+                                          : append_built_in(provider, settled, options);
 }
 
-OrtStatus *ProviderApi::append_built_in(const Provider &provider, const Settings &settled, OrtSessionOptions *options) const {
+OrtStatus *ProviderApi::append_built_in(const Provider &provider, const Settings &settled,
+                                        OrtSessionOptions *options) const {
     const bool cuda = provider.append_as == "cuda";
     const Words words(settled);
     void *made = nullptr;
     OrtStatus *status = call(cuda ? CREATE_CUDA : CREATE_TENSORRT, &made);
     if (!status && !settled.empty())
-        status = call(cuda ? UPDATE_CUDA : UPDATE_TENSORRT, made, words.keys.data(), words.values.data(), settled.size());
-    if (!status) status = call(cuda ? APPEND_CUDA : APPEND_TENSORRT, options, static_cast<const void *>(made));
+        status = call(cuda ? UPDATE_CUDA : UPDATE_TENSORRT, made, words.keys.data(), words.values.data(),
+                      settled.size());
+    if (!status)
+        status = call(cuda ? APPEND_CUDA : APPEND_TENSORRT, options, static_cast<const void *>(made));
     if (made) reinterpret_cast<void (*)(void *)>(table[cuda ? RELEASE_CUDA : RELEASE_TENSORRT])(made);
     return status;
 }
 
-// Registers the plugin's library, where it has one of its own, and appends the first device that it offers under the provider's name.
-OrtStatus *ProviderApi::append_plugin(const Provider &provider, const Settings &settled, OrtEnv *env, OrtSessionOptions *options, bool &missing) const {
-    OrtStatus *status = provider.library.empty() ? nullptr : call(REGISTER_LIBRARY, env, provider.name.c_str(), provider.library.c_str());
+// Registers the plugin's library, where it has one of its own, and appends the first device that it offers
+// under the provider's name.
+OrtStatus *ProviderApi::append_plugin(const Provider &provider, const Settings &settled, OrtEnv *env,
+                                      OrtSessionOptions *options, bool &missing) const {
+    OrtStatus *status = provider.library.empty()
+                            ? nullptr
+                            : call(REGISTER_LIBRARY, env, provider.name.c_str(), provider.library.c_str());
     const void *const *offered = nullptr;
     size_t count = 0;
     if (!status) status = call(GET_DEVICES, env, &offered, &count);
@@ -233,13 +273,16 @@ OrtStatus *ProviderApi::append_plugin(const Provider &provider, const Settings &
     auto name_of = reinterpret_cast<const char *(*)(const void *)>(table[DEVICE_NAME]);
     const void *chosen = nullptr;
     for (size_t index = count; index-- > 0;)
-        if (const char *name = name_of(offered[index]); name && provider.name == name) chosen = offered[index];
+        if (const char *name = name_of(offered[index]); name && provider.name == name)
+            chosen = offered[index];
     if ((missing = !chosen)) return nullptr;
     const Words words(settled);
-    return call(APPEND_DEVICES, options, env, static_cast<const void *const *>(&chosen), size_t(1), words.keys.data(), words.values.data(), settled.size());
+    return call(APPEND_DEVICES, options, env, static_cast<const void *const *>(&chosen), size_t(1),
+                words.keys.data(), words.values.data(), settled.size());
 }
 
-OrtStatus *ProviderApi::create_session(const OrtEnv *env, const char *model, const OrtSessionOptions *options, OrtSession **session) const {
+OrtStatus *ProviderApi::create_session(const OrtEnv *env, const char *model, const OrtSessionOptions *options,
+                                       OrtSession **session) const {
     return call(CREATE_SESSION, env, model, options, session);
 }
 
@@ -261,25 +304,39 @@ Error explain(const std::string &said) {
     static const Explained KNOWN[] = {
         {{"could not deserialize engine", "failed to deserialize engine"},
          "TensorRT does not take the engine of this bundle: it is damaged, or of another version of TensorRT",
-         "embed --self-test says whether a file is damaged; if none is, make the bundle again", true},
-        {{"out of memory", "OutOfMemory", "failure 2#", "Failed to allocate memory", "Failed to allocate device memory", "ALLOC_FAILED"},
-         "the GPU is out of memory", "a smaller --batch-size or --max-length needs less; nvidia-smi says who else uses the GPU", false},
+         "embed --self-test says whether a file is damaged; if none is, make the bundle again",
+         true},
+        {{"out of memory", "OutOfMemory", "failure 2#", "Failed to allocate memory",
+          "Failed to allocate device memory", "ALLOC_FAILED"},
+         "the GPU is out of memory",
+         "a smaller --batch-size or --max-length needs less; nvidia-smi says who else uses the GPU",
+         false},
         {{"could not build execution context", "createRuntimeConfig returned null"},
-         "TensorRT cannot set up the engine on this GPU, most often for want of GPU memory", "nvidia-smi says who else uses the GPU", true},
-        {{"no kernel image is available", "invalid device function", "named symbol not found", "failure 209#", "failure 98#", "failure 500#"},
+         "TensorRT cannot set up the engine on this GPU, most often for want of GPU memory",
+         "nvidia-smi says who else uses the GPU",
+         true},
+        {{"no kernel image is available", "invalid device function", "named symbol not found", "failure 209#",
+          "failure 98#", "failure 500#"},
          "the model asks for a kernel that was pruned from this bundle's provider",
-         "make the bundle with --set units=all, and please report which model it was", false},
-        {{"driver version is insufficient", "not supported in the installed CUDA driver", "failure 35#", "failure 36#"},
-         "the NVIDIA driver here is too old for the CUDA version of the bundle", "install a newer driver", true},
-        {{"no CUDA-capable device", "failure 100#"}, "there is no NVIDIA GPU here",
-         "CUDA_VISIBLE_DEVICES and the container's settings decide which GPUs are visible", true},
+         "make the bundle with --set units=all, and please report which model it was",
+         false},
+        {{"driver version is insufficient", "not supported in the installed CUDA driver", "failure 35#",
+          "failure 36#"},
+         "the NVIDIA driver here is too old for the CUDA version of the bundle",
+         "install a newer driver",
+         true},
+        {{"no CUDA-capable device", "failure 100#"},
+         "there is no NVIDIA GPU here",
+         "CUDA_VISIBLE_DEVICES and the container's settings decide which GPUs are visible",
+         true},
     };
     auto of_device = [](const std::string &message, std::string hint, bool allows_cpu) {
         return fail(DEVICE, message, allows_cpu ? hint + "; " + ALLOW_CPU : hint);
     };
     if (size_t at = said.find("can't find engine cache: "); at != said.npos)
         if (std::string name = name_before(said.substr(at), ". "); !name.empty())
-            return of_device("the engine " + name + " is missing from the bundle", "copy the whole bundle folder again, or unpack its archive again", true);
+            return of_device("the engine " + name + " is missing from the bundle",
+                             "copy the whole bundle folder again, or unpack its archive again", true);
     for (const Explained &known : KNOWN)
         for (const char *word : known.words)
             if (says(said, word)) return of_device(known.message, known.hint, known.allows_cpu);

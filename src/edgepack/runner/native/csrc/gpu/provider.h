@@ -1,4 +1,5 @@
-// The execution provider that a bundle was made for, `runtime.provider` of the manifest: appended to a session's options.
+// The execution provider that a bundle was made for, `runtime.provider` of the manifest: appended to a
+// session's options.
 #pragma once
 #include <string>
 #include <utility>
@@ -22,8 +23,8 @@ struct Provider {
 
     // A code of 4 for a manifest that names one wrongly.
     Error open(const Bundle &bundle, const Json &said);
-    // The options with a real folder for "{cache}", which `folders` lists; where none can be made, without what is kept there. A code
-    // of 9 where the user named one.
+    // The options with a real folder for "{cache}", which `folders` lists; where none can be made, without
+    // what is kept there. A code of 9 where the user named one.
     Error settle(Settings &settled, std::vector<std::string> &folders) const;
 };
 
@@ -36,14 +37,18 @@ struct ProviderApi {
         return reinterpret_cast<OrtStatus *(*)(Arguments...)>(table[slot])(arguments...);
     }
     // Puts the provider first. `missing`: none of this device's is the provider's.
-    OrtStatus *append(const Provider &provider, const Settings &settled, OrtEnv *env, OrtSessionOptions *options, bool &missing) const;
-    OrtStatus *create_session(const OrtEnv *env, const char *model, const OrtSessionOptions *options, OrtSession **session) const;
+    OrtStatus *append(const Provider &provider, const Settings &settled, OrtEnv *env,
+                      OrtSessionOptions *options, bool &missing) const;
+    OrtStatus *create_session(const OrtEnv *env, const char *model, const OrtSessionOptions *options,
+                              OrtSession **session) const;
     // Nodes of a session's graph by the name of the provider that runs them.
     OrtStatus *assignment(const OrtSession *session, std::map<std::string, size_t> &nodes) const;
 
 private:
-    OrtStatus *append_built_in(const Provider &provider, const Settings &settled, OrtSessionOptions *options) const;
-    OrtStatus *append_plugin(const Provider &provider, const Settings &settled, OrtEnv *env, OrtSessionOptions *options, bool &missing) const;
+    OrtStatus *append_built_in(const Provider &provider, const Settings &settled,
+                               OrtSessionOptions *options) const;
+    OrtStatus *append_plugin(const Provider &provider, const Settings &settled, OrtEnv *env,
+                             OrtSessionOptions *options, bool &missing) const;
 };
 
 // A sentence and a hint for what ONNX Runtime said of a GPU; a code of 9.

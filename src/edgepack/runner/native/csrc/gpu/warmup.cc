@@ -1,6 +1,7 @@
-// A provider compiles kernels for the device's own GPU when a shape comes for the first time, and may keep them in the user's cache
-// (TensorRT-RTX its runtime cache, when a session ends; TensorRT its engine and timings). Where the processor computes, nothing is
-// compiled and nothing kept: that is said, and the golden vectors are compared all the same.
+// A provider compiles kernels for the device's own GPU when a shape comes for the first time, and may keep
+// them in the user's cache (TensorRT-RTX its runtime cache, when a session ends; TensorRT its engine and
+// timings). Where the processor computes, nothing is compiled and nothing kept: that is said, and the golden
+// vectors are compared all the same.
 #include "gpu/warmup.h"
 
 #include <algorithm>
@@ -21,18 +22,23 @@ namespace embed {
 
 namespace {
 
-constexpr size_t WARM_LENGTHS[] = {16, 64, 256};  // tokens of a text, as far as the model takes them, and as many as it takes
+constexpr size_t WARM_LENGTHS[] = {
+    16, 64, 256};  // tokens of a text, as far as the model takes them, and as many as it takes
 constexpr size_t ROUNDS = 3;
 // A round that takes more of the one before it than this: nothing is being compiled any more.
 constexpr double STEADY = 0.9, WARM_SECONDS = 60;
 
 using Shapes = std::vector<std::pair<size_t, size_t>>;
 
-double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double seconds_now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 // Batches that are run: one text, as many as usual and as many as can be, of a few lengths.
 Shapes shapes_of(const Embedder &embedder, const Placement &placed, size_t longest) {
-    std::set<size_t> sizes{1, embedder.batch_size(), placed.largest_batch ? placed.largest_batch : embedder.batch_size()}, lengths{longest};
+    std::set<size_t> sizes{1, embedder.batch_size(),
+                           placed.largest_batch ? placed.largest_batch : embedder.batch_size()},
+        lengths{longest};
     for (size_t length : WARM_LENGTHS) lengths.insert(std::min(length, longest));
     Shapes shapes;
     for (size_t size : sizes)
@@ -49,13 +55,15 @@ Error run_shape(const Embedder &embedder, size_t rows, size_t length) {
     return embedder.embed_batch(std::vector<Encoding>(rows, text), vectors);
 }
 
-// Seconds of each round through the shapes. TensorRT-RTX compiles a shape's own kernels in the background while others do the work
-// (kLAZY: https://docs.nvidia.com/deeplearning/tensorrt-rtx/latest/inference-library/work-with-dynamic-shapes.html), so that a session
-// that ended after one round might have nothing to keep.
+// Seconds of each round through the shapes. TensorRT-RTX compiles a shape's own kernels in the background
+// while others do the work (kLAZY:
+// https://docs.nvidia.com/deeplearning/tensorrt-rtx/latest/inference-library/work-with-dynamic-shapes.html),
+// so that a session that ended after one round might have nothing to keep.
 Error run_until_steady(const Embedder &embedder, const Shapes &shapes, std::vector<double> &rounds) {
     auto more = [&] {
         if (rounds.size() < ROUNDS) return true;
-        return rounds.back() < STEADY * rounds[rounds.size() - 2] && std::accumulate(rounds.begin(), rounds.end(), 0.0) < WARM_SECONDS;
+        return rounds.back() < STEADY * rounds[rounds.size() - 2] &&
+               std::accumulate(rounds.begin(), rounds.end(), 0.0) < WARM_SECONDS;
     };
     while (!shapes.empty() && more()) {
         const double start = seconds_now();
@@ -93,7 +101,9 @@ Json cache_of(const std::vector<std::string> &folders) {
         add_totals(folder, files, bytes);
         Json &one = listed.items.emplace_back();
         one.kind = Json::OBJECT;
-        one.members = {{"folder", json_text(folder)}, {"files", json_number(files, "%.0f")}, {"bytes", json_number(bytes, "%.0f")}};
+        one.members = {{"folder", json_text(folder)},
+                       {"files", json_number(files, "%.0f")},
+                       {"bytes", json_number(bytes, "%.0f")}};
     }
     return listed;
 }
@@ -102,20 +112,23 @@ Json cache_of(const std::vector<std::string> &folders) {
 std::string first_line(const Json &result) {
     const Json *instead = result.get("instead");
     if (instead)
-        return "nothing to warm up: " + result.get("provider")->text + " computes, because " + instead->text + "; nothing is compiled or cached";
+        return "nothing to warm up: " + result.get("provider")->text + " computes, because " + instead->text +
+               "; nothing is compiled or cached";
     const auto &rounds = result.get("round_seconds")->items;
-    return "warmed up on " + result.get("provider")->text + " (" + result.get("device")->text + "): loaded in " + result.get("load_seconds")->text +
-           " s, " + std::to_string(result.get("shapes")->items.size()) + " shapes " + std::to_string(rounds.size()) + " times, in " +
-           rounds.front().text + " s at first and " + rounds.back().text + " s at last";
+    return "warmed up on " + result.get("provider")->text + " (" + result.get("device")->text +
+           "): loaded in " + result.get("load_seconds")->text + " s, " +
+           std::to_string(result.get("shapes")->items.size()) + " shapes " + std::to_string(rounds.size()) +
+           " times, in " + rounds.front().text + " s at first and " + rounds.back().text + " s at last";
 }
 
 std::string warmup_text(const Json &result) {
     char lowest[64];
     snprintf(lowest, sizeof lowest, "%.6f", result.get("min_cosine")->number());
-    std::string text = first_line(result) + "\n" + result.get("texts")->text + " texts, lowest cosine " + lowest + " (at least " +
-                       result.get("tolerance")->text + ")\n";
+    std::string text = first_line(result) + "\n" + result.get("texts")->text + " texts, lowest cosine " +
+                       lowest + " (at least " + result.get("tolerance")->text + ")\n";
     for (const Json &kept : result.get("cache")->items)
-        text += "kept in " + kept.get("folder")->text + ": " + kept.get("files")->text + " files, " + megabytes(kept.get("bytes")->number()) + "\n";
+        text += "kept in " + kept.get("folder")->text + ": " + kept.get("files")->text + " files, " +
+                megabytes(kept.get("bytes")->number()) + "\n";
     return text;
 }
 

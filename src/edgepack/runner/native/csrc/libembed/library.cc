@@ -16,7 +16,8 @@ int answer(const Error &failure, char *error, size_t error_size) {
     return failure.code;
 }
 
-Error decode_all(const char *const *texts, const size_t *lengths, size_t count, std::vector<std::string> &valid) {
+Error decode_all(const char *const *texts, const size_t *lengths, size_t count,
+                 std::vector<std::string> &valid) {
     valid.resize(count);
     for (size_t index = 0; index < count; index++) {
         std::string_view raw(texts[index], lengths ? lengths[index] : strlen(texts[index]));
@@ -35,8 +36,10 @@ using Identity = std::array<uint64_t, 7>;
 bool identify(const std::string &path, Identity &identity) {
     struct stat found;
     if (stat(path.c_str(), &found)) return false;
-    identity = {uint64_t(found.st_dev), uint64_t(found.st_ino), uint64_t(found.st_size), uint64_t(found.st_mtim.tv_sec),
-                uint64_t(found.st_mtim.tv_nsec), uint64_t(found.st_ctim.tv_sec), uint64_t(found.st_ctim.tv_nsec)};
+    identity = {uint64_t(found.st_dev),          uint64_t(found.st_ino),
+                uint64_t(found.st_size),         uint64_t(found.st_mtim.tv_sec),
+                uint64_t(found.st_mtim.tv_nsec), uint64_t(found.st_ctim.tv_sec),
+                uint64_t(found.st_ctim.tv_nsec)};
     return true;
 }
 
@@ -45,9 +48,10 @@ embed::Error check(const embed::Bundle &bundle, int how) {
     static std::vector<std::array<Identity, 4>> known;
     if (how == EMBED_CHECK_SIZE) return {};
     std::array<Identity, 4> files{};
-    bool found = identify(bundle.directory + "/manifest.json", files[0]) && identify(bundle.model, files[1]) &&
-                 identify(bundle.tokenizer, files[2]);
-    if (std::string head = bundle.text("model", "head"); !head.empty()) found = found && identify(bundle.directory + "/" + head, files[3]);
+    bool found = identify(bundle.directory + "/manifest.json", files[0]) &&
+                 identify(bundle.model, files[1]) && identify(bundle.tokenizer, files[2]);
+    if (std::string head = bundle.text("model", "head"); !head.empty())
+        found = found && identify(bundle.directory + "/" + head, files[3]);
     std::lock_guard<std::mutex> held(mutex);
     bool checked = found && std::find(known.begin(), known.end(), files) != known.end();
     if (how == EMBED_CHECK_ONCE && checked) return {};
@@ -58,21 +62,29 @@ embed::Error check(const embed::Bundle &bundle, int how) {
 
 embed::EmbedOptions embedding_of(const embed_options *options) {
     if (!options) return {};
-    return {options->batch_size, options->max_length, options->dimension, options->threads, false, false, options->prefix ? options->prefix : ""};
+    return {options->batch_size,
+            options->max_length,
+            options->dimension,
+            options->threads,
+            false,
+            false,
+            options->prefix ? options->prefix : ""};
 }
 
 }  // namespace
 
 extern "C" {
 
-int embed_open(const char *directory, const embed_options *options, embed_bundle **bundle, char *error, size_t error_size) {
+int embed_open(const char *directory, const embed_options *options, embed_bundle **bundle, char *error,
+               size_t error_size) {
     auto made = std::make_unique<embed_bundle>();
     *bundle = nullptr;
     embed::Error failure = made->bundle.open(directory);
     const char *asked = options ? options->public_key : nullptr;
     for (const char *key : {embed::REQUIRED_KEY, asked})
         if (!failure && key) failure = embed::check_signature(made->bundle, key);
-    if (!failure && !asked && !embed::REQUIRED_KEY) failure = check(made->bundle, options ? options->check : EMBED_CHECK_CONTENT);
+    if (!failure && !asked && !embed::REQUIRED_KEY)
+        failure = check(made->bundle, options ? options->check : EMBED_CHECK_CONTENT);
     auto open_scorer = embed::feature_with(&embed::Feature::open_scorer);
     if (!failure && open_scorer) failure = open_scorer(made->bundle, made->scorer);
     if (!failure) failure = made->embedder.open(made->bundle, embedding_of(options));
@@ -83,22 +95,26 @@ int embed_open(const char *directory, const embed_options *options, embed_bundle
 
 size_t embed_dimension(const embed_bundle *bundle) { return bundle->embedder.dimension(); }
 
-int embed_texts(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count, float *vectors,
-                char *error, size_t error_size) {
+int embed_texts(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count,
+                float *vectors, char *error, size_t error_size) {
     std::vector<std::string> valid;
-    if (embed::Error failure = embed::decode_all(texts, lengths, count, valid)) return embed::answer(failure, error, error_size);
+    if (embed::Error failure = embed::decode_all(texts, lengths, count, valid))
+        return embed::answer(failure, error, error_size);
     std::vector<float> made;
     embed::Error failure = bundle->embedder.embed({valid.begin(), valid.end()}, made);
     if (!failure) std::copy(made.begin(), made.end(), vectors);
     return embed::answer(failure, error, error_size);
 }
 
-int embed_outputs(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count, float *vectors,
-                  embed_rows *sparse, embed_rows *multi_vector, char *error, size_t error_size) {
+int embed_outputs(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count,
+                  float *vectors, embed_rows *sparse, embed_rows *multi_vector, char *error,
+                  size_t error_size) {
     auto outputs = embed::feature_with(&embed::Feature::library_outputs);
     std::vector<std::string> valid;
     embed::Error failure;
-    if (!outputs) failure = embed::fail(embed::USAGE, bundle->bundle.text("model", "name") + " makes one vector of a text: embed_texts gives it");
+    if (!outputs)
+        failure = embed::fail(embed::USAGE, bundle->bundle.text("model", "name") +
+                                                " makes one vector of a text: embed_texts gives it");
     if (!failure) failure = embed::decode_all(texts, lengths, count, valid);
     if (!failure) failure = outputs(*bundle, valid, vectors, sparse, multi_vector);
     return embed::answer(failure, error, error_size);

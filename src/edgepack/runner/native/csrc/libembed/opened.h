@@ -16,6 +16,7 @@ namespace embed {
 // The code; the sentence goes into `error`.
 int answer(const Error &failure, char *error, size_t error_size);
 // The caller's texts as valid UTF-8.
-Error decode_all(const char *const *texts, const size_t *lengths, size_t count, std::vector<std::string> &valid);
+Error decode_all(const char *const *texts, const size_t *lengths, size_t count,
+                 std::vector<std::string> &valid);
 
 }  // namespace embed

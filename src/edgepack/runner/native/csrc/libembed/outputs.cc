@@ -3,7 +3,7 @@
 
 #include "features/feature.h"
 #include "libembed/opened.h"
-#include "outputs/given.h"
+#include "outputs/model_outputs.h"
 
 namespace {
 
@@ -11,12 +11,14 @@ using embed::Error;
 using embed::TextOutputs;
 
 // Arrays of C, of rows that `count_of` says each text has.
-template <class Count> void start_rows(embed_rows *rows, const std::vector<TextOutputs> &made, size_t width, Count count_of) {
+template <class Count> void start_rows(embed_rows *rows, const std::vector<TextOutputs> &made, size_t width,
+                                       Count count_of) {
     rows->texts = made.size();
     rows->width = width;
     rows->offsets = new size_t[made.size() + 1];
     rows->offsets[0] = 0;
-    for (size_t at = 0; at < made.size(); at++) rows->offsets[at + 1] = rows->offsets[at] + count_of(made[at]);
+    for (size_t at = 0; at < made.size(); at++)
+        rows->offsets[at + 1] = rows->offsets[at] + count_of(made[at]);
     rows->values = new float[rows->offsets[made.size()] * width];
     rows->ids = nullptr;
 }
@@ -36,13 +38,17 @@ void give_vectors(embed_rows *rows, const std::vector<TextOutputs> &made, size_t
         std::copy(made[at].vectors.begin(), made[at].vectors.end(), rows->values + rows->offsets[at] * width);
 }
 
-Error run(const embed_bundle &bundle, const std::vector<std::string> &texts, float *vectors, embed_rows *sparse, embed_rows *multi_vector) {
-    embed::Given given;
+Error run(const embed_bundle &bundle, const std::vector<std::string> &texts, float *vectors,
+          embed_rows *sparse, embed_rows *multi_vector) {
+    embed::ModelOutputs given;
     if (Error failure = given.open(bundle.bundle)) return failure;
     if ((vectors && !given.dense) || (sparse && !given.sparse) || (multi_vector && !given.width))
-        return embed::fail(embed::USAGE, bundle.bundle.text("model", "name") + " is " + given.noun() + ": it does not give all that is asked for");
+        return embed::fail(embed::USAGE, bundle.bundle.text("model", "name") + " is " + given.noun() +
+                                             ": it does not give all that is asked for");
     std::vector<TextOutputs> made;
-    if (Error failure = bundle.embedder.embed_outputs(given, given.side(bundle.prefix), {texts.begin(), texts.end()}, made)) return failure;
+    if (Error failure = bundle.embedder.embed_outputs(given, given.side(bundle.prefix),
+                                                      {texts.begin(), texts.end()}, made))
+        return failure;
     for (const TextOutputs &one : made)
         if (vectors) vectors = std::copy(one.vector.begin(), one.vector.end(), vectors);
     if (sparse) give_sparse(sparse, made);

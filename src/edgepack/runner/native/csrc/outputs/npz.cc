@@ -32,7 +32,8 @@ void append_facts(std::string &out, const std::string &name, const std::string &
 }  // namespace
 
 void Npz::add(const char *name, const char *descr, const std::string &shape, const void *data, size_t size) {
-    std::string header = std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
+    std::string header =
+        std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
     header.resize(118 - 1, ' ');
     std::string content = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n";
     content.append(static_cast<const char *>(data), size);

@@ -1,4 +1,5 @@
-// NumPy's npz: arrays by name in one file (https://numpy.org/doc/stable/reference/generated/numpy.savez.html).
+// NumPy's npz: arrays by name in one file
+// (https://numpy.org/doc/stable/reference/generated/numpy.savez.html).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,7 +14,8 @@ namespace embed {
 class Npz {
 public:
     // `descr` is NumPy's name of the numbers, `shape` as Python writes it.
-    template <class Number> void add(const char *name, const char *descr, const std::string &shape, const std::vector<Number> &numbers) {
+    template <class Number> void add(const char *name, const char *descr, const std::string &shape,
+                                     const std::vector<Number> &numbers) {
         add(name, descr, shape, numbers.data(), numbers.size() * sizeof(Number));
     }
     void add(const char *name, const char *descr, const std::string &shape, const void *data, size_t size);

@@ -27,7 +27,8 @@ Json info(const Bundle &bundle, std::map<std::string, double> &sizes) {
             continue;
         }
         for (const Json &entry : member.second.items)
-            if (entry.get("part") && entry.get("size")) sizes[entry.get("part")->text] += entry.get("size")->number();
+            if (entry.get("part") && entry.get("size"))
+                sizes[entry.get("part")->text] += entry.get("size")->number();
     }
     Json listed;
     listed.kind = Json::OBJECT;
@@ -41,7 +42,8 @@ std::string joined(const Json *object, const char *between, const char *quote) {
     std::map<std::string, std::string> sorted;
     if (object)
         for (auto &member : object->members) sorted[member.first] = member.second.text;
-    for (auto &[name, value] : sorted) text += (text.empty() ? "" : ", ") + name + between + quote + value + quote;
+    for (auto &[name, value] : sorted)
+        text += (text.empty() ? "" : ", ") + name + between + quote + value + quote;
     return text;
 }
 
@@ -57,9 +59,9 @@ std::string dimensions_of(const Bundle &bundle) {
 // What every manifest says, and --info shows.
 Error check_said(const Bundle &bundle) {
     static const char *const needed[][2] = {
-        {"model", "name"}, {"model", "precision"}, {"model", "pooling"}, {"model", "normalize"}, {"model", "recipe"},
-        {"runtime", "version"}, {"runtime", "kind"}, {"runtime", "operators"}, {"runner", "versions"}, {"target", "name"},
-        {"target", "platform"}};
+        {"model", "name"},      {"model", "precision"}, {"model", "pooling"},  {"model", "normalize"},
+        {"model", "recipe"},    {"runtime", "version"}, {"runtime", "kind"},   {"runtime", "operators"},
+        {"runner", "versions"}, {"target", "name"},     {"target", "platform"}};
     for (auto [section, name] : needed)
         if (!(ENCODER.instead && !strcmp(section, "runtime")) && !bundle.manifest.at(section, name))
             return fail(BUNDLE, std::string("manifest.json lacks something: '") + name + "'", COPY_AGAIN);
@@ -71,13 +73,15 @@ std::string or_else(std::string text, const char *other) { return text.empty() ?
 // Which GPUs a bundle is for.
 std::string provider_of(const Bundle &bundle) {
     const Json *provider = bundle.manifest.at("runtime", "provider");
-    const Json *name = provider ? provider->get("name") : nullptr, *code = provider ? provider->get("capabilities") : nullptr;
+    const Json *name = provider ? provider->get("name") : nullptr,
+               *code = provider ? provider->get("capabilities") : nullptr;
     const Json *cuda = provider ? provider->get("cuda") : nullptr;
     if (!name) return "";
     std::string listed;
     if (code)
         for (const Json &each : code->items) listed += (listed.empty() ? "" : ", ") + each.text;
-    return name->text + " for compute capability " + or_else(listed, "any") + (cuda && !cuda->text.empty() ? ", CUDA " + cuda->text : "") +
+    return name->text + " for compute capability " + or_else(listed, "any") +
+           (cuda && !cuda->text.empty() ? ", CUDA " + cuda->text : "") +
            "; --self-test says what really runs";
 }
 
@@ -88,7 +92,8 @@ std::string info_text(const Bundle &bundle, const std::map<std::string, double> 
         parts += (parts.empty() ? "" : ", ") + part + " " + megabytes(size);
         whole += size;
     }
-    const Json *normalize = bundle.manifest.at("model", "normalize"), *operators = bundle.manifest.at("runtime", "operators");
+    const Json *normalize = bundle.manifest.at("model", "normalize"),
+               *operators = bundle.manifest.at("runtime", "operators");
     const Json *platform = bundle.manifest.at("target", "platform");
     auto of_platform = [&](const char *name) {
         const Json *found = platform ? platform->get(name) : nullptr;
@@ -96,19 +101,22 @@ std::string info_text(const Bundle &bundle, const std::map<std::string, double> 
     };
     std::string kernels;
     if (ENCODER.reduced)
-        kernels = operators && operators->is(Json::ARRAY) ? ", " + std::to_string(operators->items.size()) + " operator kernels"
-                                                          : ", not reduced to the model's operators";
+        kernels = operators && operators->is(Json::ARRAY)
+                      ? ", " + std::to_string(operators->items.size()) + " operator kernels"
+                      : ", not reduced to the model's operators";
     const std::pair<const char *, std::string> lines[] = {
         {"bundle", bundle.text("", "name")},
-        {"model", bundle.text("model", "name") + ", " + or_else(bundle.text("model", "license"), "licence not stated")},
+        {"model", bundle.text("model", "name") + ", " +
+                      or_else(bundle.text("model", "license"), "licence not stated")},
         {"", bundle.text("model", "precision") + ", " + std::to_string(bundle.dimension) + " dimensions, " +
-                 std::to_string(bundle.max_length) + " tokens at most, " + bundle.text("model", "pooling") + " pooling" +
-                 (normalize && normalize->truth() ? ", normalised" : "")},
+                 std::to_string(bundle.max_length) + " tokens at most, " + bundle.text("model", "pooling") +
+                 " pooling" + (normalize && normalize->truth() ? ", normalised" : "")},
         {"prefixes", or_else(joined(bundle.manifest.at("model", "prefixes"), " ", "'"), "none known")},
         {"--dim", dimensions_of(bundle)},
         {"recipe", bundle.text("model", "recipe")},
         {"runtime", ENCODER.instead ? ENCODER.instead
-                                     : ENCODER.name + bundle.text("runtime", "version") + " (" + bundle.text("runtime", "kind") + ")" + kernels},
+                                    : ENCODER.name + bundle.text("runtime", "version") + " (" +
+                                          bundle.text("runtime", "kind") + ")" + kernels},
         {"provider", provider_of(bundle)},
         {"runner", joined(bundle.manifest.at("runner", "versions"), " ", "")},
         {"for", of_platform("os") + " " + of_platform("arch") +
@@ -136,7 +144,9 @@ Error read_golden(const Bundle &bundle, Golden &golden) {
     if (Error error = read_file(path, content)) return error;
     Json read;
     size_t position = 0;
-    auto damaged = [&](const std::string &what) { return fail(BUNDLE, path + " is damaged: " + what, COPY_AGAIN); };
+    auto damaged = [&](const std::string &what) {
+        return fail(BUNDLE, path + " is damaged: " + what, COPY_AGAIN);
+    };
     if (!parse_json(content, read, message, position)) return damaged(message);
     const Json *texts = read.get("texts"), *vectors = read.get("vectors"), *tolerance = read.get("tolerance");
     if (!texts || !vectors || !tolerance) return damaged("it lacks texts, vectors or tolerance");
@@ -147,7 +157,8 @@ Error read_golden(const Bundle &bundle, Golden &golden) {
     for (const Json &vector : vectors->items) {
         golden.vectors.emplace_back();
         for (const Json &number : vector.items) golden.vectors.back().push_back(float(number.number()));
-        if (golden.vectors.back().size() != bundle.dimension) return damaged("a vector is not of the model's dimension");
+        if (golden.vectors.back().size() != bundle.dimension)
+            return damaged("a vector is not of the model's dimension");
     }
     return {};
 }
@@ -175,8 +186,9 @@ std::string self_test_text(const Json &result) {
     snprintf(lowest, sizeof lowest, "%.6f", result.get("min_cosine")->number());
     const Json *provider = result.get("provider"), *device = result.get("device");
     std::string on = provider ? " on " + provider->text + (device ? " (" + device->text + ")" : "") : "";
-    return "self-test passed" + on + ": " + result.get("files")->text + " files intact, " + result.get("texts")->text +
-           " texts, lowest cosine " + lowest + " (at least " + result.get("tolerance")->text + ")" +
+    return "self-test passed" + on + ": " + result.get("files")->text + " files intact, " +
+           result.get("texts")->text + " texts, lowest cosine " + lowest + " (at least " +
+           result.get("tolerance")->text + ")" +
            (result.get("vectors_sha256") ? ", the same bits as where it was made\n" : "\n");
 }
 
@@ -198,13 +210,17 @@ Error compare_golden(const Bundle &bundle, const Embedder &embedder, Json &resul
         bits.update(reinterpret_cast<const uint8_t *>(vector.data()), vector.size() * sizeof(float));
         snprintf(said, sizeof said, "%.6f", near);
         if (!(near >= golden.tolerance))
-            return fail(SELF_TEST, "self-test failed: the vector of text " + std::to_string(index + 1) + " has cosine " + said +
-                                       " to the golden vector, below " + json_number(golden.tolerance, "%.9g").text,
+            return fail(SELF_TEST,
+                        "self-test failed: the vector of text " + std::to_string(index + 1) + " has cosine " +
+                            said + " to the golden vector, below " +
+                            json_number(golden.tolerance, "%.9g").text,
                         "this device computes differently; please report it with the output of --info");
     }
     if (exact && bits.finish() != exact->text)
-        return fail(SELF_TEST, "self-test failed: vectors have other bits than those of the machine that made the bundle",
-                    "this device computes differently; please report it with the output of --info");
+        return fail(
+            SELF_TEST,
+            "self-test failed: vectors have other bits than those of the machine that made the bundle",
+            "this device computes differently; please report it with the output of --info");
     result.members.emplace_back("texts", json_number(double(golden.texts.size()), "%.0f"));
     result.members.emplace_back("min_cosine", json_number(lowest, "%.17g"));
     result.members.emplace_back("tolerance", json_number(golden.tolerance, "%.9g"));
@@ -218,7 +234,8 @@ void add_placement(const Placement *placed, Json &said) {
     if (!placed->device.empty()) {
         Json nodes;
         nodes.kind = Json::OBJECT;
-        for (auto &[name, count] : placed->nodes) nodes.members.emplace_back(name, json_number(double(count), "%.0f"));
+        for (auto &[name, count] : placed->nodes)
+            nodes.members.emplace_back(name, json_number(double(count), "%.0f"));
         said.members.emplace_back("device", json_text(placed->device));
         said.members.emplace_back("nodes", nodes);
     }
@@ -229,8 +246,8 @@ std::string placement_line(const Placement *placed) {
     if (!placed || placed->device.empty()) return "";
     size_t all = 0;
     for (auto &[name, count] : placed->nodes) all += count;
-    return "computing on " + placed->provider + " (" + placed->device + "), " + std::to_string(placed->nodes.at(placed->provider)) + " of " +
-           std::to_string(all) + " nodes\n";
+    return "computing on " + placed->provider + " (" + placed->device + "), " +
+           std::to_string(placed->nodes.at(placed->provider)) + " of " + std::to_string(all) + " nodes\n";
 }
 
 Json bundle_info(const Bundle &bundle) {

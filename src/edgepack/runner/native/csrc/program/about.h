@@ -17,11 +17,14 @@ Json bundle_info(const Bundle &bundle);
 // "1.2 MB" or "345.6 kB".
 std::string megabytes(double size);
 
-// Which provider really computes, on which device, and why it is another; nothing for a bundle that is for the processor.
+// Which provider really computes, on which device, and why it is another; nothing for a bundle that is for
+// the processor.
 void add_placement(const Placement *placed, Json &said);
-// A line that says what computes, where a device beside the processor does; that it is the processor instead was said before.
+// A line that says what computes, where a device beside the processor does; that it is the processor instead
+// was said before.
 std::string placement_line(const Placement *placed);
-// The vectors of the golden texts beside those that the build made: texts, min_cosine, tolerance. A code of 6.
+// The vectors of the golden texts beside those that the build made: texts, min_cosine, tolerance. A code
+// of 6.
 Error compare_golden(const Bundle &bundle, const Embedder &embedder, Json &result);
 
 Json json_number(double number, const char *form);

@@ -12,11 +12,14 @@ namespace embed {
 
 namespace {
 
-constexpr double SECONDS = 0.3;           // how long each kind of text is measured
-constexpr size_t LENGTHS[] = {8, 32, 128};  // tokens of a text, special ones included, as far as the model takes them
-constexpr size_t BATCHES = 8;             // batches at once where throughput is measured
+constexpr double SECONDS = 0.3;  // how long each kind of text is measured
+constexpr size_t LENGTHS[] = {
+    8, 32, 128};               // tokens of a text, special ones included, as far as the model takes them
+constexpr size_t BATCHES = 8;  // batches at once where throughput is measured
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 // Seconds of each run, sorted; three runs at least.
 Error repeat(const Embedder &embedder, const std::vector<Encoding> &rows, std::vector<double> &times) {
@@ -60,7 +63,8 @@ void add_memory(Json &measured) {
     while (fgets(line, sizeof line, status))
         for (auto [key, name] : names)
             if (strncmp(line, key, strlen(key)) == 0)
-                found.emplace_back(name, json_number(strtod(line + strlen(key), nullptr) * 1024 / 1e6, "%.1f"));
+                found.emplace_back(name,
+                                   json_number(strtod(line + strlen(key), nullptr) * 1024 / 1e6, "%.1f"));
     fclose(status);
     std::reverse(found.begin(), found.end());
     measured.members.insert(measured.members.end(), found.begin(), found.end());
@@ -78,10 +82,11 @@ Error bench(const Options &options, const Bundle &bundle, Json &measured) {
     double first = now();
     measured.kind = Json::OBJECT;
     add_placement(embedder.placement(), measured);
-    measured.members.insert(measured.members.end(), {{"threads", json_number(embedder.threads(), "%.0f")},
-                        {"batch_size", json_number(double(embedder.batch_size()), "%.0f")},
-                        {"load_ms", json_number((loaded - start) * 1e3, "%.1f")},
-                        {"first_vector_ms", json_number((first - start) * 1e3, "%.1f")}});
+    measured.members.insert(measured.members.end(),
+                            {{"threads", json_number(embedder.threads(), "%.0f")},
+                             {"batch_size", json_number(double(embedder.batch_size()), "%.0f")},
+                             {"load_ms", json_number((loaded - start) * 1e3, "%.1f")},
+                             {"first_vector_ms", json_number((first - start) * 1e3, "%.1f")}});
     Json rows;
     rows.kind = Json::ARRAY;
     size_t last = 0;
@@ -98,16 +103,17 @@ Error bench(const Options &options, const Bundle &bundle, Json &measured) {
 
 std::string bench_text(const Json &measured) {
     auto said = [&](const char *name) { return measured.get(name)->text; };
-    std::string text = "load " + said("load_ms") + " ms, first vector after " + said("first_vector_ms") + " ms; " + said("threads") +
-                       " threads, batches of " + said("batch_size") + "\n";
+    std::string text = "load " + said("load_ms") + " ms, first vector after " + said("first_vector_ms") +
+                       " ms; " + said("threads") + " threads, batches of " + said("batch_size") + "\n";
     if (const Json *provider = measured.get("provider"), *device = measured.get("device"); provider)
         text += "on " + provider->text + (device ? " (" + device->text + ")" : "") + "\n";
     if (measured.get("resident_mb") && measured.get("peak_mb"))
         text += "resident memory " + said("resident_mb") + " MB, " + said("peak_mb") + " MB at peak\n";
     char line[128];
     for (const Json &row : measured.get("lengths")->items) {
-        snprintf(line, sizeof line, "%5s tokens: %8s ms per single text, %8s texts/s in batches\n", row.get("tokens")->text.c_str(),
-                 row.get("text_ms")->text.c_str(), row.get("texts_per_second")->text.c_str());
+        snprintf(line, sizeof line, "%5s tokens: %8s ms per single text, %8s texts/s in batches\n",
+                 row.get("tokens")->text.c_str(), row.get("text_ms")->text.c_str(),
+                 row.get("texts_per_second")->text.c_str());
         text += line;
     }
     return text;

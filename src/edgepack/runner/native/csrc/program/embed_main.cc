@@ -51,14 +51,16 @@ std::string own_folder(const char *name) {
     // Without /proc, or started through the loader.
     auto executed = reinterpret_cast<const char *>(getauxval(AT_EXECFN));
     for (const char *program : {executed, name})
-        if (program && access((folder_of(program) + "/manifest.json").c_str(), F_OK) == 0) return folder_of(program);
+        if (program && access((folder_of(program) + "/manifest.json").c_str(), F_OK) == 0)
+            return folder_of(program);
     return folder_of(executed ? executed : name);
 }
 
 Error similarity(const Options &options, const Bundle &bundle) {
     std::string texts[2];
     for (size_t index = 0; index < 2; index++)
-        if (Error error = decode(options.similarity[index], "text " + std::to_string(index + 1), options.strict, texts[index]))
+        if (Error error = decode(options.similarity[index], "text " + std::to_string(index + 1),
+                                 options.strict, texts[index]))
             return error;
     Embedder &embedder = *new Embedder;
     if (Error error = embedder.open(bundle, options.embedding())) return error;
@@ -67,7 +69,8 @@ Error similarity(const Options &options, const Bundle &bundle) {
     for (auto &text : texts)
         if (Error error = embedder.embed({text}, vectors)) return error;
     char line[64];
-    snprintf(line, sizeof line, "%.6f\n", cosine(vectors.data(), vectors.data() + embedder.dimension(), embedder.dimension()));
+    snprintf(line, sizeof line, "%.6f\n",
+             cosine(vectors.data(), vectors.data() + embedder.dimension(), embedder.dimension()));
     return print(line, options.output_path());
 }
 
@@ -78,7 +81,8 @@ std::string usual_format(const Options &options) {
 }
 
 Error embed_texts(const Options &options, const Bundle &bundle) {
-    if (options.texts.empty() && !options.has_input && is_terminal(0)) return fail(USAGE, "no text", NO_TEXT_HINT);
+    if (options.texts.empty() && !options.has_input && is_terminal(0))
+        return fail(USAGE, "no text", NO_TEXT_HINT);
     // Never taken apart: the end of the process is quicker.
     Embedder &embedder = *new Embedder;
     if (Error error = embedder.open(bundle, options.embedding())) return error;
@@ -88,17 +92,20 @@ Error embed_texts(const Options &options, const Bundle &bundle) {
     std::unique_ptr<Writer> writer;
     std::vector<float> vectors;
     std::vector<std::string_view> texts;
-    Error error = read_records(options, embedder.batch_size() * WINDOW_BATCHES, [&](std::vector<Record> &records) -> Error {
-        if (!writer)
-            if (Error failed = open_writer(format, options, embedder.dimension(), output, writer)) return failed;
-        vectors.clear();
-        texts.clear();
-        for (const Record &record : records) texts.push_back(record.text);
-        if (Error failed = embedder.embed(texts, vectors)) return failed;
-        for (size_t index = 0; index < records.size(); index++)
-            if (Error failed = writer->write(records[index], &vectors[index * embedder.dimension()])) return failed;
-        return output.flush();
-    });
+    Error error = read_records(
+        options, embedder.batch_size() * WINDOW_BATCHES, [&](std::vector<Record> &records) -> Error {
+            if (!writer)
+                if (Error failed = open_writer(format, options, embedder.dimension(), output, writer))
+                    return failed;
+            vectors.clear();
+            texts.clear();
+            for (const Record &record : records) texts.push_back(record.text);
+            if (Error failed = embedder.embed(texts, vectors)) return failed;
+            for (size_t index = 0; index < records.size(); index++)
+                if (Error failed = writer->write(records[index], &vectors[index * embedder.dimension()]))
+                    return failed;
+            return output.flush();
+        });
     if (error) {
         // What was embedded before a bad line has been handed out; a file is not left half-written.
         if (Error failed = output.flush()) return failed;
@@ -127,7 +134,8 @@ Error print_tokens(const Options &options, const Bundle &bundle) {
     return error ? error : output.finish();
 }
 
-// A key's file that was named has to be one, and an empty name is none; what the program was built for is asked for beside it.
+// A key's file that was named has to be one, and an empty name is none; what the program was built for is
+// asked for beside it.
 Error open_bundle(const char *program, const std::string *public_key, Bundle &bundle) {
     if (Error error = bundle.open(own_folder(program))) return error;
     const char *named = public_key ? public_key->c_str() : getenv("EMBED_REQUIRE_SIGNATURE");
@@ -145,27 +153,32 @@ Error open_bundle(const char *program, const std::string *public_key, Bundle &bu
 // What is asked of a part that the program was built without.
 Error check_features(const Options &options, const Bundle &bundle) {
     const std::string name = bundle.text("model", "name");
-    if (const char *option = options.scores(); option && !find_feature("scores"))
+    if (const char *option = options.scores(); option && !has_feature("scores"))
         return fail(USAGE, option + (": " + name) + " is an embedding model",
-                    "embed search \"a query\" FILE finds the nearest texts; for scores, build a bundle of a reranker or a classifier");
-    if (find_feature("outputs")) return {};
+                    "embed search \"a query\" FILE finds the nearest texts; for scores, build a bundle of a "
+                    "reranker or a classifier");
+    if (has_feature("outputs")) return {};
     if (const char *option = options.outputs())
-        return fail(USAGE, option + (": " + name + " makes one vector of a text"),
-                    "leave it out; SPLADE, ColBERT and BGE-M3 models give sparse vectors and vectors of tokens");
-    if (options.output_format == "npz") return fail(USAGE, "--out npz requires --sparse or --multi-vector", "for vectors: --out npy");
+        return fail(
+            USAGE, option + (": " + name + " makes one vector of a text"),
+            "leave it out; SPLADE, ColBERT and BGE-M3 models give sparse vectors and vectors of tokens");
+    if (options.output_format == "npz")
+        return fail(USAGE, "--out npz requires --sparse or --multi-vector", "for vectors: --out npy");
     return {};
 }
 
 Error run(int count, char **words) {
     std::string text;
     Options options;
-    if (count > 1 && !strcmp(words[1], "serve") && !find_feature("serve"))
-        return fail(USAGE, "this program was built without a server", "build with --set serve=true; to embed the word: embed -- serve");
+    if (count > 1 && !strcmp(words[1], "serve") && !has_feature("serve"))
+        return fail(USAGE, "this program was built without a server",
+                    "build with --set serve=true; to embed the word: embed -- serve");
     if (Error error = parse_options(count, words, options)) return error;
     if (options.help) return print(help_of(options.command));
     // Never taken apart: a server's threads use it until the process ends.
     Bundle &bundle = *new Bundle;
-    if (Error error = open_bundle(words[0], options.has_public_key ? &options.public_key : nullptr, bundle)) return error;
+    if (Error error = open_bundle(words[0], options.has_public_key ? &options.public_key : nullptr, bundle))
+        return error;
     if (Error error = check_features(options, bundle)) return error;
     bool done = false;
     for (const Feature *const *each = FEATURES; *each; each++)

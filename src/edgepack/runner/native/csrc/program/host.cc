@@ -23,7 +23,9 @@ Error failure_of(int code, const std::string &said) {
     return {code, said.substr(0, end), end == said.npos ? "" : said.substr(end + 1)};
 }
 
-Error no_such_answer(const char *what) { return fail(RUNTIME, std::string("the Python of this program gave no ") + what, TRY_SELF_TEST); }
+Error no_such_answer(const char *what) {
+    return fail(RUNTIME, std::string("the Python of this program gave no ") + what, TRY_SELF_TEST);
+}
 
 class CallingHost : public Host {
 public:
@@ -37,13 +39,15 @@ public:
         return {};
     }
 
-    Error encode(std::string_view text, const std::string_view *second, size_t max_length, std::vector<int64_t> &ids,
-                 std::vector<int64_t> &types) const override {
+    Error encode(std::string_view text, const std::string_view *second, size_t max_length,
+                 std::vector<int64_t> &ids, std::vector<int64_t> &types) const override {
         std::string said;
-        if (int code = host_.encode(text.data(), text.size(), second ? second->data() : nullptr, second ? second->size() : 0, max_length, &said))
+        if (int code = host_.encode(text.data(), text.size(), second ? second->data() : nullptr,
+                                    second ? second->size() : 0, max_length, &said))
             return failure_of(code, said);
         std::vector<uint32_t> numbers(said.size() / sizeof(uint32_t));
-        if (numbers.empty() || numbers.size() % 2 || numbers.size() / 2 > max_length) return no_such_answer("tokens");
+        if (numbers.empty() || numbers.size() % 2 || numbers.size() / 2 > max_length)
+            return no_such_answer("tokens");
         memcpy(numbers.data(), said.data(), numbers.size() * sizeof(uint32_t));
         auto middle = numbers.begin() + ptrdiff_t(numbers.size() / 2);
         ids.assign(numbers.begin(), middle);
@@ -60,10 +64,12 @@ public:
         return {};
     }
 
-    Error prepare(const std::vector<std::string_view> &texts, std::vector<std::string> &prepared) const override {
+    Error prepare(const std::vector<std::string_view> &texts,
+                  std::vector<std::string> &prepared) const override {
         Texts asked(texts);
         std::string said;
-        if (int code = host_.prepare(asked.starts.data(), asked.lengths.data(), texts.size(), &said)) return failure_of(code, said);
+        if (int code = host_.prepare(asked.starts.data(), asked.lengths.data(), texts.size(), &said))
+            return failure_of(code, said);
         size_t at = texts.size() * sizeof(uint64_t);
         for (size_t index = 0; index < texts.size() && at <= said.size(); index++) {
             uint64_t length;
@@ -75,10 +81,13 @@ public:
         return prepared.size() == texts.size() ? Error{} : no_such_answer("texts");
     }
 
-    Error finish(const std::vector<std::string_view> &texts, size_t dimension, float *vectors) const override {
+    Error finish(const std::vector<std::string_view> &texts, size_t dimension,
+                 float *vectors) const override {
         Texts asked(texts);
         std::string said;
-        if (int code = host_.finish(vectors, dimension, asked.starts.data(), asked.lengths.data(), texts.size(), &said)) return failure_of(code, said);
+        if (int code = host_.finish(vectors, dimension, asked.starts.data(), asked.lengths.data(),
+                                    texts.size(), &said))
+            return failure_of(code, said);
         if (said.size() != texts.size() * dimension * sizeof(float)) return no_such_answer("vectors");
         memcpy(vectors, said.data(), said.size());
         return {};

@@ -26,14 +26,16 @@ uint16_t half(float number) {
 
 float whole(uint16_t bits) {
     int exponent = bits >> 10 & 31;
-    float number = exponent ? std::ldexp(float(1024 + (bits & 1023)), exponent - 25) : std::ldexp(float(bits & 1023), -24);
+    float number = exponent ? std::ldexp(float(1024 + (bits & 1023)), exponent - 25)
+                            : std::ldexp(float(bits & 1023), -24);
     return bits & 0x8000 ? -number : number;
 }
 
 Error halves(const float *vector, size_t dimension, std::vector<uint16_t> &out) {
     for (size_t index = 0; index < dimension; index++) {
         out.push_back(half(vector[index]));
-        if ((out.back() & 0x7C00) == 0x7C00) return fail(USAGE, "this model's numbers are too large for f16", "use --dtype f32 or int8");
+        if ((out.back() & 0x7C00) == 0x7C00)
+            return fail(USAGE, "this model's numbers are too large for f16", "use --dtype f32 or int8");
     }
     return {};
 }
@@ -41,9 +43,11 @@ Error halves(const float *vector, size_t dimension, std::vector<uint16_t> &out) 
 // int8 codes and their scale; a vector of zeros has the scale 0.
 double codes(const float *vector, size_t dimension, std::vector<int8_t> &out) {
     double largest = 0;
-    for (size_t index = 0; index < dimension; index++) largest = std::fmax(largest, std::fabs(double(vector[index])));
+    for (size_t index = 0; index < dimension; index++)
+        largest = std::fmax(largest, std::fabs(double(vector[index])));
     double factor = largest > 0 ? 127 / largest : 0;
-    for (size_t index = 0; index < dimension; index++) out.push_back(int8_t(std::nearbyint(double(vector[index]) * factor)));
+    for (size_t index = 0; index < dimension; index++)
+        out.push_back(int8_t(std::nearbyint(double(vector[index]) * factor)));
     return largest / 127;
 }
 
@@ -71,7 +75,9 @@ template <class Number> void append_bytes(const std::vector<Number> &numbers, st
 
 }  // namespace
 
-size_t row_width(const std::string &type, size_t dimension) { return type == "binary" ? (dimension + 7) / 8 : dimension; }
+size_t row_width(const std::string &type, size_t dimension) {
+    return type == "binary" ? (dimension + 7) / 8 : dimension;
+}
 
 const char *numpy_name(const std::string &type) {
     return type == "f16" ? "<f2" : type == "int8" ? "|i1" : type == "binary" ? "|u1" : "<f4";
@@ -103,7 +109,8 @@ Error append_fields(const float *vector, size_t dimension, const std::string &ty
     } else if (type == "f16") {
         std::vector<uint16_t> numbers;
         if (Error error = halves(vector, dimension, numbers)) return error;
-        append_list("%.5g", numbers.data(), dimension, out, [](uint16_t number) { return double(whole(number)); });
+        append_list("%.5g", numbers.data(), dimension, out,
+                    [](uint16_t number) { return double(whole(number)); });
     } else if (type == "int8") {
         std::vector<int8_t> numbers;
         double scale = codes(vector, dimension, numbers);

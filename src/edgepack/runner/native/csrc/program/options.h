@@ -13,10 +13,17 @@ struct Options : OptionValues {
     std::string query;
 
     // The option that asks for scores; null: none does.
-    const char *scores() const { return has_rerank ? "--rerank" : classify ? "--classify" : pairs ? "--pairs" : nullptr; }
+    const char *scores() const {
+        return has_rerank ? "--rerank" : classify ? "--classify" : pairs ? "--pairs" : nullptr;
+    }
     // The option that asks for more than a vector a text.
-    const char *outputs() const { return sparse ? "--sparse" : multi_vector ? "--multi-vector" : dense ? "--dense" : nullptr; }
-    EmbedOptions embedding() const { return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(), allow_cpu, prefix}; }
+    const char *outputs() const {
+        return sparse ? "--sparse" : multi_vector ? "--multi-vector" : dense ? "--dense" : nullptr;
+    }
+    EmbedOptions embedding() const {
+        return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(),
+                allow_cpu,  prefix};
+    }
     // Null: standard output.
     const std::string *output_path() const { return has_output ? &output : nullptr; }
     // What is done in the place of embedding, e.g. "self-test"; empty when nothing is.

@@ -22,22 +22,26 @@ void end(int number) {
 }
 
 void aborted(int) {
-    static const char text[] = "error: the runtime library aborted while running the model\n"
-                               "hint: run --self-test to find the damaged file of the bundle\n";
+    static const char text[] =
+        "error: the runtime library aborted while running the model\n"
+        "hint: run --self-test to find the damaged file of the bundle\n";
     if (unfinished[0]) unlink(unfinished);
     ssize_t done = ::write(2, text, sizeof text - 1);
     _exit(done >= 0 ? RUNTIME : RUNTIME);
 }
 
 void cut_short(int) {
-    static const char text[] = "error: a file of the bundle was truncated, or became unreadable, while the program ran\n"
-                               "hint: replace the whole bundle folder by a rename, never single files in it\n";
+    static const char text[] =
+        "error: a file of the bundle was truncated, or became unreadable, while the program ran\n"
+        "hint: replace the whole bundle folder by a rename, never single files in it\n";
     if (unfinished[0]) unlink(unfinished);
     ssize_t done = ::write(2, text, sizeof text - 1);
     _exit(done >= 0 ? BUNDLE : BUNDLE);
 }
 
-Error failed(int failure) { return fail(OUTPUT, std::string("cannot write the output: ") + strerror(failure)); }
+Error failed(int failure) {
+    return fail(OUTPUT, std::string("cannot write the output: ") + strerror(failure));
+}
 
 // A path without links; that of a file that is not there yet is its folder's.
 std::string real_path(const std::string &path) {
@@ -92,7 +96,8 @@ Error Output::open(const std::string *path) {
     struct stat status;
     if (!path) {
         descriptor_ = 1;
-        if (fstat(1, &status)) return fail(OUTPUT, std::string("cannot write to standard output: ") + strerror(errno));
+        if (fstat(1, &status))
+            return fail(OUTPUT, std::string("cannot write to standard output: ") + strerror(errno));
         return {};
     }
     std::string place = *path;

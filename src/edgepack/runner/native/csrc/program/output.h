@@ -38,7 +38,8 @@ private:
 // All of an output at once.
 Error print(const std::string &text, const std::string *path = nullptr);
 
-// Ends the program by a signal's own doing when it comes, and removes what is left of a file that was being written.
+// Ends the program by a signal's own doing when it comes, and removes what is left of a file that was being
+// written.
 void listen_to_signals();
 
 }  // namespace embed

@@ -17,7 +17,8 @@ constexpr size_t CHUNK = 1 << 16;
 
 class Reader {
 public:
-    Reader(const Options &options, size_t size, const Take &take) : options_(options), size_(size), take_(take) {}
+    Reader(const Options &options, size_t size, const Take &take)
+        : options_(options), size_(size), take_(take) {}
 
     Error arguments() {
         for (size_t index = 0; index < options_.texts.size(); index++) {
@@ -83,7 +84,8 @@ private:
         if (blank) return {};
         size_t position = 0;
         if (!parse_json(record.line, record.source, message, position))
-            return fail(INPUT, where + " is not JSON: " + message + ", column " + std::to_string(position + 1),
+            return fail(INPUT,
+                        where + " is not JSON: " + message + ", column " + std::to_string(position + 1),
                         "each line must be one JSON object; plain text needs no --jsonl");
         if (!record.source.is(Json::OBJECT))
             return fail(INPUT, where + " is not a JSON object", "plain text needs no --jsonl");
@@ -93,7 +95,8 @@ private:
             return fail(INPUT, where + (text ? " has no text in its" : " has no") + " field '" + field + "'",
                         "name the field with --text-field");
         if (options_.has_id_field && !record.source.get(options_.id_field))
-            return fail(INPUT, where + " has no field '" + options_.id_field + "'", "name the field with --id-field");
+            return fail(INPUT, where + " has no field '" + options_.id_field + "'",
+                        "name the field with --id-field");
         record.text = text->text;
         return without_surrogates(record.text, where, options_.strict);
     }

@@ -60,7 +60,8 @@ private:
     bool without_ours(const Json &source, Json &rest) const {
         rest.kind = Json::OBJECT;
         for (auto &member : source.members)
-            if (member.first != "embedding" && (member.first != "scale" || options_.dtype != "int8")) rest.members.push_back(member);
+            if (member.first != "embedding" && (member.first != "scale" || options_.dtype != "int8"))
+                rest.members.push_back(member);
         return rest.members.size() != source.members.size();
     }
 
@@ -73,7 +74,8 @@ private:
 
 class RawWriter : public Writer {
 public:
-    RawWriter(const Options &options, size_t dimension, Output &output) : options_(options), dimension_(dimension), output_(output) {}
+    RawWriter(const Options &options, size_t dimension, Output &output)
+        : options_(options), dimension_(dimension), output_(output) {}
 
     Error write(const Record &, const float *vector) override {
         row_.clear();
@@ -91,11 +93,12 @@ private:
     std::string row_;
 };
 
-// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html, version 1.0. The header says how many texts
-// follow; where that is not known before the end, it is written over then.
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html, version 1.0. The header says how
+// many texts follow; where that is not known before the end, it is written over then.
 class NpyWriter final : public RawWriter {
 public:
-    NpyWriter(const Options &options, size_t dimension, Output &output) : RawWriter(options, dimension, output) {
+    NpyWriter(const Options &options, size_t dimension, Output &output)
+        : RawWriter(options, dimension, output) {
         if (options.texts.empty()) start_ = output.position();
         output.write(header(options.texts.size()));
     }
@@ -110,8 +113,9 @@ public:
 private:
     std::string header(size_t count) const {
         constexpr size_t size = 128;
-        std::string text = std::string("{'descr': '") + numpy_name(options_.dtype) + "', 'fortran_order': False, 'shape': (" +
-                           std::to_string(count) + ", " + std::to_string(row_width(options_.dtype, dimension_)) + "), }";
+        std::string text = std::string("{'descr': '") + numpy_name(options_.dtype) +
+                           "', 'fortran_order': False, 'shape': (" + std::to_string(count) + ", " +
+                           std::to_string(row_width(options_.dtype, dimension_)) + "), }";
         text.resize(size - 11, ' ');
         return std::string("\x93NUMPY\x01\x00\x76\x00", 10) + text + "\n";
     }
@@ -143,8 +147,9 @@ public:
 
 private:
     static int columns_of(uint32_t point) {
-        static const uint32_t wide[][2] = {{0x1100, 0x115F}, {0x2E80, 0xA4CF}, {0xAC00, 0xD7A3}, {0xF900, 0xFAFF}, {0xFE30, 0xFE6F},
-                                           {0xFF00, 0xFF60}, {0xFFE0, 0xFFE6}, {0x1F300, 0x1FAFF}, {0x20000, 0x3FFFD}};
+        static const uint32_t wide[][2] = {{0x1100, 0x115F}, {0x2E80, 0xA4CF},   {0xAC00, 0xD7A3},
+                                           {0xF900, 0xFAFF}, {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},
+                                           {0xFFE0, 0xFFE6}, {0x1F300, 0x1FAFF}, {0x20000, 0x3FFFD}};
         for (auto &range : wide)
             if (point >= range[0] && point <= range[1]) return 2;
         return 1;
@@ -152,9 +157,10 @@ private:
 
     // What could steer a terminal, or cannot be seen.
     static bool is_hidden(uint32_t point) {
-        static const uint32_t hidden[][2] = {{0, 0x1F}, {0x7F, 0xA0}, {0xAD, 0xAD}, {0x61C, 0x61C}, {0x180E, 0x180E}, {0x2000, 0x200F},
-                                             {0x2028, 0x202F}, {0x205F, 0x206F}, {0x3000, 0x3000}, {0xE000, 0xF8FF}, {0xFEFF, 0xFEFF},
-                                             {0xFFF0, 0xFFFB}, {0xE0000, 0x10FFFF}};
+        static const uint32_t hidden[][2] = {
+            {0, 0x1F},        {0x7F, 0xA0},     {0xAD, 0xAD},       {0x61C, 0x61C},   {0x180E, 0x180E},
+            {0x2000, 0x200F}, {0x2028, 0x202F}, {0x205F, 0x206F},   {0x3000, 0x3000}, {0xE000, 0xF8FF},
+            {0xFEFF, 0xFEFF}, {0xFFF0, 0xFFFB}, {0xE0000, 0x10FFFF}};
         for (auto &range : hidden)
             if (point >= range[0] && point <= range[1]) return true;
         return point == 0x1680;
@@ -201,8 +207,10 @@ Error open_writer(const std::string &format, const Options &options, size_t dime
                   std::unique_ptr<Writer> &writer) {
     if (format == "npy") {
         if (options.texts.empty() && !output.can_patch())
-            return fail(USAGE, "npy requires a seekable output, not a pipe or >>: its header holds the number of texts",
-                        "use --output FILE, or --out raw or jsonl");
+            return fail(
+                USAGE,
+                "npy requires a seekable output, not a pipe or >>: its header holds the number of texts",
+                "use --output FILE, or --out raw or jsonl");
         writer = std::make_unique<NpyWriter>(options, dimension, output);
     } else if (format == "raw") {
         writer = std::make_unique<RawWriter>(options, dimension, output);

@@ -17,11 +17,13 @@ Error Head::open(const Bundle &bundle) {
     activation = bundle.text("model", "activation");
     dimension = bundle.dimension;
     if (labels.empty() || content.size() != uint64_t(labels.size()) * (dimension + 1) * sizeof(float))
-        return fail(BUNDLE, path + " is damaged: it is not of the size that labels and dimension ask for", COPY_AGAIN);
+        return fail(BUNDLE, path + " is damaged: it is not of the size that labels and dimension ask for",
+                    COPY_AGAIN);
     numbers.resize(content.size() / sizeof(float));
     memcpy(numbers.data(), content.data(), content.size());
     for (float number : numbers)
-        if (!std::isfinite(number)) return fail(BUNDLE, path + " is damaged: it has numbers that are not finite", COPY_AGAIN);
+        if (!std::isfinite(number))
+            return fail(BUNDLE, path + " is damaged: it has numbers that are not finite", COPY_AGAIN);
     return {};
 }
 
@@ -30,7 +32,8 @@ void Head::scores(const float *vector, std::vector<double> &scores) const {
     double highest = -INFINITY, sum = 0;
     for (size_t label = 0; label < labels.size(); label++) {
         double score = double(numbers[labels.size() * dimension + label]);
-        for (size_t at = 0; at < dimension; at++) score += double(numbers[label * dimension + at]) * double(vector[at]);
+        for (size_t at = 0; at < dimension; at++)
+            score += double(numbers[label * dimension + at]) * double(vector[at]);
         highest = std::max(highest, score);
         scores.push_back(score);
     }
@@ -42,8 +45,8 @@ void Head::scores(const float *vector, std::vector<double> &scores) const {
     for (double &score : scores) score /= sum > 0 ? sum : 1;
 }
 
-Error Head::encode_pairs(const Embedder &embedder, std::string_view query, const std::vector<std::string_view> &texts,
-                         std::vector<Encoding> &rows) const {
+Error Head::encode_pairs(const Embedder &embedder, std::string_view query,
+                         const std::vector<std::string_view> &texts, std::vector<Encoding> &rows) const {
     return embedder.encode_pairs(query, texts, rows);
 }
 

@@ -10,7 +10,8 @@ struct Head final : Scorer {
 
     // A code of 4 for a head that is missing or of another size.
     Error open(const Bundle &bundle);
-    Error encode_pairs(const Embedder &embedder, std::string_view query, const std::vector<std::string_view> &texts,
+    Error encode_pairs(const Embedder &embedder, std::string_view query,
+                       const std::vector<std::string_view> &texts,
                        std::vector<Encoding> &rows) const override;
     void scores(const float *vector, std::vector<double> &scores) const override;
 };

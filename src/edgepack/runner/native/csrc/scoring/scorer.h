@@ -14,7 +14,8 @@ struct Scorer {
 
     virtual ~Scorer() = default;
     // Rows of tokens: of each text with the query before it.
-    virtual Error encode_pairs(const Embedder &embedder, std::string_view query, const std::vector<std::string_view> &texts,
+    virtual Error encode_pairs(const Embedder &embedder, std::string_view query,
+                               const std::vector<std::string_view> &texts,
                                std::vector<Encoding> &rows) const = 0;
     // One for each label, of the encoder's vector.
     virtual void scores(const float *vector, std::vector<double> &scores) const = 0;

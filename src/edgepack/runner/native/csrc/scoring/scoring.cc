@@ -25,7 +25,8 @@ std::string number(double value) {
 void append_column(const std::string &word, std::string &out) {
     size_t start = out.size();
     out += harmless(word);
-    std::replace_if(out.begin() + ptrdiff_t(start), out.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+    std::replace_if(
+        out.begin() + ptrdiff_t(start), out.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
     out += '\t';
 }
 
@@ -34,7 +35,8 @@ Error query_of(const Options &options, const Record &record, std::string &query)
     std::string where = "line " + std::to_string(record.number);
     const Json *found = record.source.get("query");
     if (!found || !found->is(Json::STRING))
-        return fail(INPUT, where + (found ? " has no text in its" : " has no") + " field 'query'", "with --pairs, each object has a query and a text");
+        return fail(INPUT, where + (found ? " has no text in its" : " has no") + " field 'query'",
+                    "with --pairs, each object has a query and a text");
     query = found->text;
     return without_surrogates(query, where, options.strict);
 }
@@ -47,7 +49,8 @@ struct Ranked {
 
 // The C library's way to sort: that of C++ would be three kilobytes of program.
 int compare(const void *first, const void *second) {
-    auto one = *static_cast<const Ranked *const *>(first), other = *static_cast<const Ranked *const *>(second);
+    auto one = *static_cast<const Ranked *const *>(first),
+         other = *static_cast<const Ranked *const *>(second);
     if (one->score != other->score) return one->score > other->score ? -1 : 1;
     return one->index < other->index ? -1 : 1;
 }
@@ -111,19 +114,29 @@ const char *noun(bool ranks) { return ranks ? "a reranker" : "a classifier"; }
 
 Error check(const Options &options, const Bundle &bundle, bool ranks) {
     std::string name = bundle.text("model", "name");
-    const char *way = ranks ? "embed --rerank \"a query\" ranks texts" : "embed --classify says what texts are";
-    bool embeds = options.command == SEARCH || options.instead() == "--similarity" || options.instead().empty();
+    const char *way =
+        ranks ? "embed --rerank \"a query\" ranks texts" : "embed --classify says what texts are";
+    bool embeds =
+        options.command == SEARCH || options.instead() == "--similarity" || options.instead().empty();
     const char *option = options.scores();
-    if (options.has_rerank ? !ranks : options.classify ? ranks : embeds && !option && !options.features && !options.tokens)
-        return fail(USAGE, name + " is " + noun(ranks) + (option ? "" : ": its vectors are not for comparing texts"), way);
+    if (options.has_rerank ? !ranks
+        : options.classify ? ranks
+                           : embeds && !option && !options.features && !options.tokens)
+        return fail(USAGE,
+                    name + " is " + noun(ranks) + (option ? "" : ": its vectors are not for comparing texts"),
+                    way);
     if (!option) return {};
     if (options.pairs && (options.has_rerank || !options.jsonl))
-        return fail(USAGE, options.has_rerank ? "--pairs cannot be used with --rerank" : "--pairs requires --jsonl",
+        return fail(USAGE,
+                    options.has_rerank ? "--pairs cannot be used with --rerank" : "--pairs requires --jsonl",
                     "each object has its own \"query\" beside its text");
     const std::string instead = options.instead();
     if (!instead.empty()) return fail(USAGE, std::string(option) + " cannot be used with " + instead);
-    if (options.output_format == "npy" || options.output_format == "raw" || options.dtype != "f32" || options.dim || !options.prefix.empty())
-        return fail(USAGE, std::string(option) + " writes no vectors: --out npy and raw, --dtype, --dim and --prefix do not apply");
+    if (options.output_format == "npy" || options.output_format == "raw" || options.dtype != "f32" ||
+        options.dim || !options.prefix.empty())
+        return fail(USAGE,
+                    std::string(option) +
+                        " writes no vectors: --out npy and raw, --dtype, --dim and --prefix do not apply");
     return {};
 }
 
@@ -153,46 +166,54 @@ Error work(const Options &options, const Bundle &bundle, bool ranks) {
     Output output;
     if (Error error = output.open(options.output_path())) return error;
     std::string format = options.output_format;
-    if (format.empty()) format = !options.has_output && is_terminal(1) ? "table" : options.texts.empty() ? "jsonl" : "json";
+    if (format.empty())
+        format = !options.has_output && is_terminal(1) ? "table" : options.texts.empty() ? "jsonl" : "json";
     Written written{options, format == "table", format == "json", false, {}};
     std::vector<Ranked> ranked;
     size_t count = 0;
-    Error error = read_records(options, embedder.batch_size() * WINDOW_BATCHES, [&](std::vector<Record> &records) -> Error {
-        std::vector<std::string_view> texts;
-        std::vector<Encoding> encoded(records.size());
-        std::vector<float> vectors;
-        std::vector<double> scores;
-        for (size_t at = 0; at < records.size(); at++) {
-            texts.push_back(records[at].text);
-            if (options.pairs) {
-                std::vector<Encoding> one;
-                if (Error failed = query_of(options, records[at], query)) return failed;
-                if (Error failed = embedder.encode_pairs(query, {texts[at]}, one)) return failed;
-                encoded[at] = std::move(one[0]);
-            } else if (!options.has_rerank) {
-                if (Error failed = embedder.encode(records[at].text, encoded[at])) return failed;
-            }
-        }
-        if (options.has_rerank)
-            if (Error failed = embedder.encode_pairs(query, texts, encoded)) return failed;
-        if (options.tokens) {
-            count += records.size();
-            return print_tokens(encoded, output);
-        }
-        if (Error failed = embedder.embed_tokens(encoded, vectors)) return failed;
-        for (size_t at = 0; at < records.size(); at++) {
-            head.scores(&vectors[at * head.dimension], scores);
-            Ranked one{scores[0], count++, std::move(records[at])};
-            if (options.has_rerank) ranked.push_back(std::move(one));
-            else if (ranks) written.ranked(one);
-            else written.classified(one.record, head, scores);
-        }
-        output.write(written.text);
-        written.text.clear();
-        return output.flush();
-    });
+    Error error = read_records(options, embedder.batch_size() * WINDOW_BATCHES,
+                               [&](std::vector<Record> &records) -> Error {
+                                   std::vector<std::string_view> texts;
+                                   std::vector<Encoding> encoded(records.size());
+                                   std::vector<float> vectors;
+                                   std::vector<double> scores;
+                                   for (size_t at = 0; at < records.size(); at++) {
+                                       texts.push_back(records[at].text);
+                                       if (options.pairs) {
+                                           std::vector<Encoding> one;
+                                           if (Error failed = query_of(options, records[at], query))
+                                               return failed;
+                                           if (Error failed = embedder.encode_pairs(query, {texts[at]}, one))
+                                               return failed;
+                                           encoded[at] = std::move(one[0]);
+                                       } else if (!options.has_rerank) {
+                                           if (Error failed = embedder.encode(records[at].text, encoded[at]))
+                                               return failed;
+                                       }
+                                   }
+                                   if (options.has_rerank)
+                                       if (Error failed = embedder.encode_pairs(query, texts, encoded))
+                                           return failed;
+                                   if (options.tokens) {
+                                       count += records.size();
+                                       return print_tokens(encoded, output);
+                                   }
+                                   if (Error failed = embedder.embed_tokens(encoded, vectors)) return failed;
+                                   for (size_t at = 0; at < records.size(); at++) {
+                                       head.scores(&vectors[at * head.dimension], scores);
+                                       Ranked one{scores[0], count++, std::move(records[at])};
+                                       if (options.has_rerank) ranked.push_back(std::move(one));
+                                       else if (ranks) written.ranked(one);
+                                       else written.classified(one.record, head, scores);
+                                   }
+                                   output.write(written.text);
+                                   written.text.clear();
+                                   return output.flush();
+                               });
     if (error) return error;
-    if (!count) return fail(USAGE, "no text: the input is empty, or every line was skipped", "pass texts, or lines on standard input");
+    if (!count)
+        return fail(USAGE, "no text: the input is empty, or every line was skipped",
+                    "pass texts, or lines on standard input");
     if (options.tokens) return output.finish();
     // The best first; of equal ones, that which came first.
     std::vector<const Ranked *> order;

@@ -45,7 +45,8 @@ float dot(const float *first, const float *second, size_t size) {
     for (; at + 16 <= size; at += 16) {
         memcpy(one, first + at, sizeof one);
         memcpy(other, second + at, sizeof other);
-        sums[0] += one[0] * other[0], sums[1] += one[1] * other[1], sums[2] += one[2] * other[2], sums[3] += one[3] * other[3];
+        sums[0] += one[0] * other[0], sums[1] += one[1] * other[1], sums[2] += one[2] * other[2],
+            sums[3] += one[3] * other[3];
     }
     Four together = sums[0] + sums[1] + sums[2] + sums[3];
     float sum = together[0] + together[1] + together[2] + together[3];
@@ -62,7 +63,9 @@ std::string sha256_of(std::string_view text) {
 // npy 1.0; NumPy passes over the comment.
 std::string Index::header(size_t count, const std::string &model, uint32_t checksum) const {
     char text[HEADER + 1];
-    int size = snprintf(text, sizeof text, "\x93NUMPY\x01%c\xF6%c{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }%s%s, adler32 %08x",
+    int size = snprintf(text, sizeof text,
+                        "\x93NUMPY\x01%c\xF6%c{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), "
+                        "}%s%s, adler32 %08x",
                         0, 0, count, dimension_, MARK, model.c_str(), checksum);
     memset(text + size, ' ', HEADER - size_t(size));
     text[HEADER - 1] = '\n';
@@ -105,9 +108,10 @@ Error Index::find_kept(const std::string &model) {
     size_t entry = 4 * dimension_ + DIGITS, count = (all.size() - start.size()) / entry;
     bool whole = all.size() == HEADER + count * entry;
     whole = whole && start == header(count, model, adler32(all.substr(HEADER), 1));
-    // search() makes no others, whether or not the model's are of length 1. What is not a number is not so either.
-    for (size_t at = 0; whole && at < count; at++) {
-        auto row = reinterpret_cast<const float *>(kept_rows(at, 1).data());
+    // search() makes no others, whether or not the model's are of length 1. What is not a number is not so
+    // either.
+    for (size_t index = 0; whole && index < count; index++) {
+        auto row = reinterpret_cast<const float *>(kept_rows(index, 1).data());
         float square = dot(row, row, dimension_);
         whole = square == 0 || (square > 0.998f && square < 1.002f);
     }
@@ -117,10 +121,13 @@ Error Index::find_kept(const std::string &model) {
 }
 
 std::string_view Index::kept_rows(size_t start, size_t count) const {
-    return {reinterpret_cast<const char *>(kept_->data()) + HEADER + start * dimension_ * 4, count * dimension_ * 4};
+    return {reinterpret_cast<const char *>(kept_->data()) + HEADER + start * dimension_ * 4,
+            count * dimension_ * 4};
 }
 
-std::string_view Index::digest(size_t at) const { return {kept_rows(count_, 0).data() + at * DIGITS, DIGITS}; }
+std::string_view Index::digest(size_t at) const {
+    return {kept_rows(count_, 0).data() + at * DIGITS, DIGITS};
+}
 
 // Which row is that of a text; -1: none. `guess` is looked at first.
 ptrdiff_t Index::place(std::string_view wanted, size_t guess) {

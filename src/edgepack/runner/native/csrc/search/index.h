@@ -19,7 +19,8 @@ public:
     // Appends unit vectors of texts.
     using Make = std::function<Error(const std::vector<std::string_view> &, std::vector<float> &)>;
 
-    // An empty `path` keeps nothing. Where the user did not ask for the file, one that cannot be used is no error. A code of 3.
+    // An empty `path` keeps nothing. Where the user did not ask for the file, one that cannot be used is no
+    // error. A code of 3.
     Error open(const std::string &path, bool asked, const std::string &model, size_t dimension);
     // Unit vectors of the texts that follow those of the last call. A code of 7.
     Error vectors(const std::vector<Record> &records, const Make &make, std::vector<float> &rows);

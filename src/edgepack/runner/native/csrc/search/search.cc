@@ -26,7 +26,9 @@ struct Found {
     size_t line;
     std::string text;
 
-    bool operator<(const Found &other) const { return cosine != other.cosine ? cosine > other.cosine : line < other.line; }
+    bool operator<(const Found &other) const {
+        return cosine != other.cosine ? cosine > other.cosine : line < other.line;
+    }
 };
 
 using Nearest = std::vector<Found>;
@@ -52,13 +54,16 @@ std::string beside(const Options &options) {
     return options.input + ".embed.npy";
 }
 
-// Of all that decides what the vector of a text is: the model with what lies beside it, such as weights, and a module around it.
+// Of all that decides what the vector of a text is: the model with what lies beside it, such as weights, and
+// a module around it.
 std::string model_digest(const Options &options, const Bundle &bundle, const std::string &prefix) {
-    const std::string model = bundle.text("model", "file"), tokenizer = bundle.text("model", "tokenizer"), module = bundle.text("runner", "module");
+    const std::string model = bundle.text("model", "file"), tokenizer = bundle.text("model", "tokenizer"),
+                      module = bundle.text("runner", "module");
     std::string facts;
     auto add = [&](auto wanted) {
         for (const Json &entry : bundle.manifest.get("files")->items)
-            if (const Json *path = entry.get("path"), *digest = entry.get("sha256"); path && digest && wanted(path->text, entry.get("part")))
+            if (const Json *path = entry.get("path"), *digest = entry.get("sha256");
+                path && digest && wanted(path->text, entry.get("part")))
                 facts += digest->text + "\n";
     };
     add([&](const std::string &path, const Json *) { return path == model; });
@@ -72,12 +77,14 @@ std::string model_digest(const Options &options, const Bundle &bundle, const std
 }
 
 // Appends vectors of length 1; zeros stay zeros.
-Error unit_vectors(const Embedder &embedder, const std::string &prefix, const std::vector<std::string_view> &texts, std::vector<float> &vectors) {
+Error unit_vectors(const Embedder &embedder, const std::string &prefix,
+                   const std::vector<std::string_view> &texts, std::vector<float> &vectors) {
     std::vector<std::string> whole;
     for (std::string_view text : texts) whole.push_back(prefix + std::string(text));
     if (Error error = embedder.embed({whole.begin(), whole.end()}, vectors)) return error;
     size_t size = embedder.dimension();
-    for (float *row = vectors.data() + vectors.size() - texts.size() * size; row != vectors.data() + vectors.size(); row += size) {
+    for (float *row = vectors.data() + vectors.size() - texts.size() * size;
+         row != vectors.data() + vectors.size(); row += size) {
         double square = 0;
         for (size_t at = 0; at < size; at++) square += double(row[at]) * row[at];
         double length = square > 0 ? std::sqrt(square) : 1;
@@ -87,10 +94,12 @@ Error unit_vectors(const Embedder &embedder, const std::string &prefix, const st
 }
 
 // The nearest so far, the nearest first; of equally near ones, that of the first line.
-void take_nearest(const float *query, const float *rows, size_t dimension, const std::vector<Record> &records, const Options &options, Nearest &nearest) {
+void take_nearest(const float *query, const float *rows, size_t dimension, const std::vector<Record> &records,
+                  const Options &options, Nearest &nearest) {
     for (size_t at = 0; at < records.size(); at++) {
         float cosine = dot(query, rows + at * dimension, dimension);
-        if (cosine < options.least || (nearest.size() == options.nearest && cosine <= nearest.back().cosine)) continue;
+        if (cosine < options.least || (nearest.size() == options.nearest && cosine <= nearest.back().cosine))
+            continue;
         Found found{cosine, records[at].number, records[at].text};
         nearest.insert(std::upper_bound(nearest.begin(), nearest.end(), found), std::move(found));
         if (nearest.size() > options.nearest) nearest.pop_back();
@@ -98,14 +107,16 @@ void take_nearest(const float *query, const float *rows, size_t dimension, const
 }
 
 // The nearest of each query, three in all: a vector that somebody put there for a text is to be found.
-Error look_again(const std::vector<Nearest> &nearest, const float *wanted, size_t dimension, const Index::Make &make, const std::string &path) {
+Error look_again(const std::vector<Nearest> &nearest, const float *wanted, size_t dimension,
+                 const Index::Make &make, const std::string &path) {
     size_t left = LOOKED_AT, each = (left + nearest.size() - 1) / nearest.size();
     for (const Nearest &some : nearest) {
         for (size_t at = 0; at < std::min(each, some.size()) && left; at++, left--) {
             std::vector<float> row;
             if (Error error = make({some[at].text}, row)) return error;
             if (std::fabs(dot(wanted, row.data(), dimension) - some[at].cosine) > MOST_APART)
-                return fail(INPUT, path + " holds other vectors than this model's", "remove it, or name another file with --index");
+                return fail(INPUT, path + " holds other vectors than this model's",
+                            "remove it, or name another file with --index");
         }
         wanted += dimension;
     }
@@ -135,7 +146,8 @@ void write_object(const std::string &query, const Nearest &nearest, std::string 
     line += ",\"nearest\":[";
     for (const Found &found : nearest) {
         snprintf(cosine, sizeof cosine, "%.4f", double(found.cosine));
-        line += (&found == nearest.data() ? "{\"line\":" : ",{\"line\":") + std::to_string(found.line) + ",\"cosine\":" + cosine + ",\"text\":";
+        line += (&found == nearest.data() ? "{\"line\":" : ",{\"line\":") + std::to_string(found.line) +
+                ",\"cosine\":" + cosine + ",\"text\":";
         write_json_string(found.text, line, false);
         line += "}";
     }
@@ -157,20 +169,24 @@ Error search(const Options &options, const Bundle &bundle, std::string &text) {
     Embedder &embedder = *new Embedder;
     if (Error error = embedder.open(bundle, options.embedding())) return error;
     std::vector<float> wanted, rows;
-    if (Error error = unit_vectors(embedder, prefix("query"), {queries.begin(), queries.end()}, wanted)) return error;
+    if (Error error = unit_vectors(embedder, prefix("query"), {queries.begin(), queries.end()}, wanted))
+        return error;
     std::vector<Nearest> nearest(queries.size());
     bool seen = false;
     auto make = [&](const std::vector<std::string_view> &texts, std::vector<float> &made) {
         return unit_vectors(embedder, passage, texts, made);
     };
-    Error error = read_records(options, embedder.batch_size() * WINDOW_BATCHES, [&](std::vector<Record> &records) -> Error {
-        records.erase(std::remove_if(records.begin(), records.end(), [](const Record &one) { return is_blank(one.text); }), records.end());
-        seen = seen || !records.empty();
-        if (Error failed = index.vectors(records, make, rows)) return failed;
-        for (size_t at = 0; at < queries.size(); at++)
-            take_nearest(&wanted[at * dimension], rows.data(), dimension, records, options, nearest[at]);
-        return {};
-    });
+    Error error = read_records(
+        options, embedder.batch_size() * WINDOW_BATCHES, [&](std::vector<Record> &records) -> Error {
+            records.erase(std::remove_if(records.begin(), records.end(),
+                                         [](const Record &one) { return is_blank(one.text); }),
+                          records.end());
+            seen = seen || !records.empty();
+            if (Error failed = index.vectors(records, make, rows)) return failed;
+            for (size_t at = 0; at < queries.size(); at++)
+                take_nearest(&wanted[at * dimension], rows.data(), dimension, records, options, nearest[at]);
+            return {};
+        });
     if (error) return error;
     if (!seen) return fail(USAGE, "no text: the input is empty, or every line was skipped", NO_LINE_HINT);
     if (index.has_kept())

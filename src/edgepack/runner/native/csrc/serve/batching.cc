@@ -36,8 +36,8 @@ void order(Task &task) {
 
 }  // namespace
 
-Batcher::Batcher(const ServedModel &model, const ServeOptions &options, Metrics &metrics, int bell)
-    : model_(model), options_(options), metrics_(metrics), bell_(bell) {}
+Batcher::Batcher(const ServedModel &model, const ServeOptions &options, Metrics &metrics, int wake_pipe)
+    : model_(model), options_(options), metrics_(metrics), wake_pipe_(wake_pipe) {}
 
 Error Batcher::start() {
     bool started = start_thread([this] { read(); });
@@ -76,7 +76,7 @@ void Batcher::finish(const TaskPointer &task) {
         std::lock_guard<std::mutex> held(mutex_);
         done_.push_back(task);
     }
-    ssize_t rung = write(bell_, "", 1);
+    ssize_t rung = write(wake_pipe_, "", 1);
     (void)rung;
 }
 
@@ -105,9 +105,11 @@ void Batcher::read() {
 // A request larger than the queue gets in when nothing else waits.
 Refusal Batcher::queue(const TaskPointer &task) {
     if (waiting_ && waiting_ + task->left > options_.queue) {
-        double seconds = std::min(LONGEST_RETRY, std::max(1.0, std::round(double(waiting_) * seconds_a_text_ + 0.5)));
+        double seconds =
+            std::min(LONGEST_RETRY, std::max(1.0, std::round(double(waiting_) * seconds_a_text_ + 0.5)));
         std::string said = std::to_string(int(seconds));
-        return refuse(429, "the queue is full, try again in " + said + " s", "", "Retry-After: " + said + "\r\n");
+        return refuse(429, "the queue is full, try again in " + said + " s", "",
+                      "Retry-After: " + said + "\r\n");
     }
     task->queued = Clock::now();
     waiting_ += task->left;
@@ -164,11 +166,13 @@ void Batcher::work(const Picked &picked) {
     if (Error error = model_.embed(rows, vectors)) return fail_all(picked, error);
     double seconds = seconds_since(start);
     metrics_.batch(rows.size());
-    for (size_t at = 0; at < picked.size(); at++) model_.keep(*picked[at].first, picked[at].second, &vectors[at * model_.dimension()]);
+    for (size_t at = 0; at < picked.size(); at++)
+        model_.keep(*picked[at].first, picked[at].second, &vectors[at * model_.dimension()]);
     std::vector<TaskPointer> ready;
     {
         std::lock_guard<std::mutex> held(mutex_);
-        seconds_a_text_ += SMOOTHING * (seconds / double(rows.size()) / double(model_.lanes()) - seconds_a_text_);
+        seconds_a_text_ +=
+            SMOOTHING * (seconds / double(rows.size()) / double(model_.lanes()) - seconds_a_text_);
         for (auto &[task, row] : picked) {
             if (--task->left || task->done) continue;
             task->done = true;

@@ -1,4 +1,5 @@
-// Texts of many requests at once through the model: a bounded queue, and batches that wait only for what is on its way.
+// Texts of many requests at once through the model: a bounded queue, and batches that wait only for what is
+// on its way.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -9,13 +10,13 @@
 
 namespace embed {
 
-// One thread reads requests to rows of tokens; as many as the model has run these, at most `window` at a time each, a row of each
-// request in turn. What waits is shared out among the threads that are free. A batch that is not full waits `wait` at most, and
-// only while requests are being read.
+// One thread reads requests to rows of tokens; as many as the model has run these, at most `window` at a time
+// each, a row of each request in turn. What waits is shared out among the threads that are free. A batch that
+// is not full waits `wait` at most, and only while requests are being read.
 class Batcher {
 public:
-    // `bell`: a descriptor that gets a byte when a task is done.
-    Batcher(const ServedModel &model, const ServeOptions &options, Metrics &metrics, int bell);
+    // `wake_pipe`: a descriptor that gets a byte when a task is done.
+    Batcher(const ServedModel &model, const ServeOptions &options, Metrics &metrics, int wake_pipe);
     Batcher(const Batcher &) = delete;
     Batcher &operator=(const Batcher &) = delete;
     // A code of 5 where the system gives no thread.
@@ -43,7 +44,7 @@ private:
     const ServedModel &model_;
     const ServeOptions &options_;
     Metrics &metrics_;
-    int bell_;
+    int wake_pipe_;
     std::mutex mutex_;
     std::condition_variable changed_, arrived_;
     std::deque<TaskPointer> unread_, queued_;

@@ -51,7 +51,7 @@ void Connection::close_now() {
     state_ = CLOSED;
     service_.give_back(held_);
     held_ = 0;
-    if (task_) task_->gone = true;
+    if (task_) task_->gone = true, task_->connection = nullptr;
     close(descriptor_);
 }
 
@@ -93,7 +93,9 @@ void Connection::stop() {
 Refusal Connection::admit(const Request &request, uint64_t length) {
     if (full_) return refuse(503, "too many connections", "", "Retry-After: 1\r\n");
     if (Refusal no = service_.check(request)) return no;
-    return length > options_.max_body ? refuse(413, "the body is larger than " + std::to_string(options_.max_body) + " bytes") : Refusal{};
+    return length > options_.max_body
+               ? refuse(413, "the body is larger than " + std::to_string(options_.max_body) + " bytes")
+               : Refusal{};
 }
 
 Refusal Connection::take(size_t size, size_t more) {
@@ -132,7 +134,8 @@ void Connection::advance(size_t connections) {
         if (reader_.state() == RequestReader::BODY) {
             if (request.waiting && request.body.empty()) {
                 static const char text[] = "HTTP/1.1 100 \r\n\r\n";
-                if (send(descriptor_, text, sizeof text - 1, MSG_NOSIGNAL) != ssize_t(sizeof text - 1)) return close_now();
+                if (send(descriptor_, text, sizeof text - 1, MSG_NOSIGNAL) != ssize_t(sizeof text - 1))
+                    return close_now();
             }
             request.waiting = false;
             continue;
@@ -144,7 +147,7 @@ void Connection::advance(size_t connections) {
             continue;
         }
         Response response = service_.respond(request, connections, task_);
-        if (task_) state_ = WORKING;
+        if (task_) state_ = WORKING, task_->connection = this;
         else answer(std::move(response), true);
     }
 }
@@ -162,8 +165,10 @@ void Connection::answer(Response response, bool whole) {
     whole_ = whole;
     last_ = full_ || service_.stopping || !whole || !request.keep;
     out_ = "HTTP/1.1 " + std::to_string(response.status) + " \r\nDate: " + date() + "\r\nServer: embed\r\n";
-    if (response.status != 204) out_ += std::string("Content-Type: ") + response.kind + "\r\nContent-Length: " + length + "\r\n";
-    out_ += response.headers + service_.allow(request.origin) + (last_ ? "Connection: close\r\n\r\n" : "\r\n");
+    if (response.status != 204)
+        out_ += std::string("Content-Type: ") + response.kind + "\r\nContent-Length: " + length + "\r\n";
+    out_ +=
+        response.headers + service_.allow(request.origin) + (last_ ? "Connection: close\r\n\r\n" : "\r\n");
     if (request.method != Request::HEAD) out_ += response.body;
     sent_ = 0;
     wait(SENDING, double(options_.timeout));

@@ -1,5 +1,5 @@
-// One client: its requests, one after the other. Every wait has an end, so that slow and silent clients cost a connection only
-// for a while.
+// One client: its requests, one after the other. Every wait has an end, so that slow and silent clients cost
+// a connection only for a while.
 #pragma once
 #include "serve/service.h"
 

@@ -65,7 +65,8 @@ Error open_listener(const ServeOptions &options, int &listener) {
     bool local = !options.socket_path.empty();
     std::string place = local ? options.socket_path : options.host + " port " + std::to_string(options.port);
     Address address;
-    if (local ? !path_address(options.socket_path, address) : !read_address(options.host, options.port, address))
+    if (local ? !path_address(options.socket_path, address)
+              : !read_address(options.host, options.port, address))
         return cannot_listen(place, local ? strerror(errno) : "it is no IP address, nor localhost");
     listener = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener < 0) return cannot_listen(place, strerror(errno));
@@ -93,11 +94,13 @@ std::string address_of(int listener) {
     address.size = sizeof address.storage;
     getsockname(listener, address.any(), &address.size);
     char text[INET6_ADDRSTRLEN] = "";
-    if (address.storage.ss_family == AF_UNIX) return std::string("unix:") + reinterpret_cast<sockaddr_un *>(&address.storage)->sun_path;
+    if (address.storage.ss_family == AF_UNIX)
+        return std::string("unix:") + reinterpret_cast<sockaddr_un *>(&address.storage)->sun_path;
     auto four = reinterpret_cast<sockaddr_in *>(&address.storage);
     auto six = reinterpret_cast<sockaddr_in6 *>(&address.storage);
     bool is_six = address.storage.ss_family == AF_INET6;
-    inet_ntop(address.storage.ss_family, is_six ? static_cast<void *>(&six->sin6_addr) : &four->sin_addr, text, sizeof text);
+    inet_ntop(address.storage.ss_family, is_six ? static_cast<void *>(&six->sin6_addr) : &four->sin_addr,
+              text, sizeof text);
     std::string port = std::to_string(ntohs(is_six ? six->sin6_port : four->sin_port));
     return is_six ? "http://[" + std::string(text) + "]:" + port : "http://" + std::string(text) + ":" + port;
 }
@@ -107,8 +110,10 @@ Error ask_listener(int listener, const std::string &token) {
     address.size = sizeof address.storage;
     getsockname(listener, address.any(), &address.size);
     const std::string body = "{\"input\": \"a\"}";
-    std::string asked = "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer " + token +
-                        "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+    std::string asked =
+        "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer " +
+        token + "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
+        "\r\n\r\n" + body;
     std::string answer;
     char chunk[4096];
     int client = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -119,8 +124,10 @@ Error ask_listener(int listener, const std::string &token) {
         else if (errno != EINTR) break;
     }
     if (client >= 0) close(client);
-    if (answer.compare(0, 13, "HTTP/1.1 200 ") == 0 && answer.find("\"embedding\":[") != std::string::npos) return {};
-    return fail(RUNTIME, "the server does not answer itself: " + answer.substr(answer.size() > 200 ? answer.size() - 200 : 0));
+    if (answer.compare(0, 13, "HTTP/1.1 200 ") == 0 && answer.find("\"embedding\":[") != std::string::npos)
+        return {};
+    return fail(RUNTIME, "the server does not answer itself: " +
+                             answer.substr(answer.size() > 200 ? answer.size() - 200 : 0));
 }
 
 }  // namespace embed

@@ -41,7 +41,8 @@ void Histogram::write(const char *name, const char *help, std::string &out) cons
     heading(name, "histogram", help, out);
     for (size_t at = 0; at < counts.size(); at++) {
         total += counts[at];
-        out += std::string(name) + "_bucket{le=\"" + (at < bounds.size() ? bounds[at] : "+Inf") + "\"} " + std::to_string(total) + "\n";
+        out += std::string(name) + "_bucket{le=\"" + (at < bounds.size() ? bounds[at] : "+Inf") + "\"} " +
+               std::to_string(total) + "\n";
     }
     sample((std::string(name) + "_sum").c_str(), "%.6f", sum, out);
     out += std::string(name) + "_count " + std::to_string(total) + "\n";
@@ -75,7 +76,8 @@ std::string Metrics::text(size_t waiting, size_t connections) {
     std::string out;
     heading("embed_requests_total", "counter", "Answers by path and status.", out);
     for (auto &[key, count] : requests_)
-        out += "embed_requests_total{path=\"" + key.first + "\",status=\"" + std::to_string(key.second) + "\"} " + std::to_string(count) + "\n";
+        out += "embed_requests_total{path=\"" + key.first + "\",status=\"" + std::to_string(key.second) +
+               "\"} " + std::to_string(count) + "\n";
     heading("embed_texts_total", "counter", "Texts embedded.", out);
     sample("embed_texts_total", "%.0f", double(texts_), out);
     heading("embed_tokens_total", "counter", "Tokens embedded.", out);
@@ -91,7 +93,8 @@ std::string Metrics::text(size_t waiting, size_t connections) {
         sample("process_resident_memory_bytes", "%.0f", resident, out);
     }
     heading("process_start_time_seconds", "gauge", "Start of the program, Unix time.", out);
-    sample("process_start_time_seconds", "%.3f", double(started_.tv_sec) + double(started_.tv_nsec) / 1e9, out);
+    sample("process_start_time_seconds", "%.3f", double(started_.tv_sec) + double(started_.tv_nsec) / 1e9,
+           out);
     return out;
 }
 

@@ -1,4 +1,5 @@
-// What the server has done, in Prometheus' text format: https://prometheus.io/docs/instrumenting/exposition_formats/
+// What the server has done, in Prometheus' text format:
+// https://prometheus.io/docs/instrumenting/exposition_formats/
 #pragma once
 #include <ctime>
 #include <map>

@@ -70,7 +70,8 @@ void append_ranking(const Task &task, std::string &out) {
     order.resize(std::min(order.size(), task.question.most));
     for (size_t at = 0; at < order.size(); at++) {
         snprintf(digits, sizeof digits, "%.9g", order[at].score);
-        out += (at ? ",{\"index\":" : "{\"index\":") + std::to_string(order[at].index) + ",\"relevance_score\":" + digits;
+        out += (at ? ",{\"index\":" : "{\"index\":") + std::to_string(order[at].index) +
+               ",\"relevance_score\":" + digits;
         if (!task.question.documents.empty()) {
             const Json &document = task.question.documents[order[at].index];
             bool whole = document.is(Json::OBJECT);
@@ -86,7 +87,8 @@ void append_weights(const std::vector<std::pair<uint32_t, float>> &weights, std:
     char digits[64];
     out += '[';
     for (size_t at = 0; at < weights.size(); at++) {
-        snprintf(digits, sizeof digits, "{\"index\":%u,\"value\":%.9g}", weights[at].first, double(weights[at].second));
+        snprintf(digits, sizeof digits, "{\"index\":%u,\"value\":%.9g}", weights[at].first,
+                 double(weights[at].second));
         out += (at ? "," : "") + std::string(digits);
     }
     out += ']';
@@ -104,7 +106,8 @@ Error ServedModel::open(const Bundle &bundle, const ServeOptions &options) {
     embedding.allow_cpu = options.allow_cpu;
     name_ = bundle.text("model", "name");
     task_ = bundle.text("model", "task");
-    const Json *normalize = bundle.manifest.at("model", "normalize"), *outputs = bundle.manifest.at("model", "outputs");
+    const Json *normalize = bundle.manifest.at("model", "normalize"),
+               *outputs = bundle.manifest.at("model", "outputs");
     normalized_ = normalize && normalize->truth();
     if (outputs && outputs->is(Json::OBJECT)) {
         const Json *dense = outputs->get("dense"), *of = outputs->at("sparse", "of");
@@ -113,10 +116,12 @@ Error ServedModel::open(const Bundle &bundle, const ServeOptions &options) {
         sparse_ = of && of->text == "vocabulary";
     }
     if (!options.prefix.empty() && !bundle.prompt(options.prefix))
-        return fail(USAGE, name_ + " has no " + options.prefix + " prefix", "without a prefix, texts go to the model unchanged");
+        return fail(USAGE, name_ + " has no " + options.prefix + " prefix",
+                    "without a prefix, texts go to the model unchanged");
     if (!task_.empty()) {
         auto open_scorer = feature_with(&Feature::open_scorer);
-        if (!open_scorer) return fail(BUNDLE, name_ + " makes scores, which this program does not know", COPY_AGAIN);
+        if (!open_scorer)
+            return fail(BUNDLE, name_ + " makes scores, which this program does not know", COPY_AGAIN);
         if (Error error = open_scorer(bundle, scorer_)) return error;
     }
     if (Error error = embedder_.open(bundle, embedding)) return error;
@@ -128,20 +133,33 @@ Error ServedModel::open(const Bundle &bundle, const ServeOptions &options) {
 
 // What the bundle's model is not made for.
 Refusal ServedModel::require_task(const Question &question) const {
-    const char *noun = task_ == "rank" ? "a reranker" : task_ == "classes" ? "a classifier" : "an embedding model";
+    const char *noun = task_ == "rank"      ? "a reranker"
+                       : task_ == "classes" ? "a classifier"
+                                            : "an embedding model";
     if (question.sparse && !sparse_)
-        return refuse(400, name_ + (several_ ? ": the server offers no weights of its tokens: embed --sparse" : std::string(" is ") + noun + ", which gives no weights of tokens"));
+        return refuse(400,
+                      name_ + (several_ ? ": the server offers no weights of its tokens: embed --sparse"
+                                        : std::string(" is ") + noun + ", which gives no weights of tokens"));
     if (!question.sparse && several_ && !dense_)
-        return refuse(400, name_ + (sparse_ ? " is a sparse encoder: weights of tokens are at /embed_sparse" : " gives vectors of tokens, which the server does not offer: embed --multi-vector"));
-    if (task_.empty() && question.ranks) return refuse(400, name_ + " is an embedding model: vectors are at /v1/embeddings");
-    if (task_ == "rank" && !question.ranks) return refuse(400, name_ + " is a reranker: scores are at /v1/rerank");
-    if (task_ == "classes") return refuse(400, name_ + " is a classifier, which the server does not offer: embed --classify");
+        return refuse(
+            400,
+            name_ +
+                (sparse_
+                     ? " is a sparse encoder: weights of tokens are at /embed_sparse"
+                     : " gives vectors of tokens, which the server does not offer: embed --multi-vector"));
+    if (task_.empty() && question.ranks)
+        return refuse(400, name_ + " is an embedding model: vectors are at /v1/embeddings");
+    if (task_ == "rank" && !question.ranks)
+        return refuse(400, name_ + " is a reranker: scores are at /v1/rerank");
+    if (task_ == "classes")
+        return refuse(400, name_ + " is a classifier, which the server does not offer: embed --classify");
     return {};
 }
 
 Refusal ServedModel::read(Task &task) const {
     Question &question = task.question;
-    if (Refusal no = read_question(task.api, task.body, options_->max_tokens + LEAST_VALUES, question)) return no;
+    if (Refusal no = read_question(task.api, task.body, options_->max_tokens + LEAST_VALUES, question))
+        return no;
     std::string().swap(task.body);
     if (Refusal no = require_task(question)) return no;
     if (question.dimensions && question.dimensions != bundle_->dimension)
@@ -151,11 +169,15 @@ Refusal ServedModel::read(Task &task) const {
     size_t most = embedder_.max_length();
     for (const Encoding &row : task.rows) task.tokens += row.ids.size();
     if (task.tokens > options_->max_tokens)
-        return refuse(400, std::to_string(task.tokens) + " tokens, " + std::to_string(options_->max_tokens) + " at most", question.field);
+        return refuse(
+            400,
+            std::to_string(task.tokens) + " tokens, " + std::to_string(options_->max_tokens) + " at most",
+            question.field);
     // The tokenizer does not say of a text that just fits whether it was cut.
     for (const Encoding &row : task.rows)
         if (!question.truncate && row.ids.size() >= most)
-            return refuse(400, "a text must have fewer than " + std::to_string(most) + " tokens where it may not be truncated");
+            return refuse(400, "a text must have fewer than " + std::to_string(most) +
+                                   " tokens where it may not be truncated");
     task.left = task.rows.size();
     if (question.ranks) task.scores.resize(task.left);
     else if (question.sparse) task.weights.resize(task.left);
@@ -167,7 +189,9 @@ Refusal ServedModel::find_prefix(const Question &question, std::string &prefix) 
     const std::string &kind = question.prefix.empty() ? options_->prefix : question.prefix;
     if (kind.empty()) return {};
     const Json *found = bundle_->prompt(kind);
-    if (!found) return refuse(400, name_ + " has no " + kind + " prefix", question.texts.empty() ? question.field : "prefix");
+    if (!found)
+        return refuse(400, name_ + " has no " + kind + " prefix",
+                      question.texts.empty() ? question.field : "prefix");
     prefix = found->text;
     return {};
 }
@@ -176,14 +200,17 @@ Refusal ServedModel::make_rows(Task &task) const {
     const Question &question = task.question;
     std::string prefix;
     if (question.ranks) {
-        Error error = scorer_->encode_pairs(embedder_, question.query, {question.texts.begin(), question.texts.end()}, task.rows);
+        Error error = scorer_->encode_pairs(embedder_, question.query,
+                                            {question.texts.begin(), question.texts.end()}, task.rows);
         return error ? refuse(400, error.message, "prefix") : Refusal{};
     }
     task.rows.resize(question.size());
     for (size_t at = 0; at < question.tokens.size(); at++)
-        if (Refusal no = with_special_tokens(question.tokens[at], task.rows[at])) return no.param = question.field, no;
+        if (Refusal no = with_special_tokens(question.tokens[at], task.rows[at]))
+            return no.param = question.field, no;
     if (!question.tokens.empty() && embedder_.has_module())
-        return refuse(400, "this bundle has a module of its own, which takes texts and no token ids", question.field);
+        return refuse(400, "this bundle has a module of its own, which takes texts and no token ids",
+                      question.field);
     if (!question.tokens.empty()) return {};
     if (Refusal no = find_prefix(question, prefix)) return no;
     if (embedder_.has_module()) {
@@ -193,7 +220,8 @@ Refusal ServedModel::make_rows(Task &task) const {
     }
     const std::vector<std::string> &texts = embedder_.has_module() ? task.prepared : question.texts;
     for (size_t at = 0; at < texts.size(); at++)
-        if (Error error = embedder_.encode(prefix + texts[at], task.rows[at])) return refuse(500, error.message);
+        if (Error error = embedder_.encode(prefix + texts[at], task.rows[at]))
+            return refuse(500, error.message);
     return {};
 }
 
@@ -203,15 +231,18 @@ Refusal ServedModel::with_special_tokens(const std::vector<int64_t> &ids, Encodi
     int64_t size = tokenizer.size();
     if (ids.empty() || std::any_of(ids.begin(), ids.end(), [&](int64_t id) { return id < 0 || id >= size; }))
         return refuse(400, "token ids must be from 0 to " + std::to_string(size - 1) + ", one at least");
-    auto middle = special_.begin() + ptrdiff_t(tokenizer.before()), end = special_.begin() + ptrdiff_t(tokenizer.special_tokens());
+    auto middle = special_.begin() + ptrdiff_t(tokenizer.before()),
+         end = special_.begin() + ptrdiff_t(tokenizer.special_tokens());
     size_t before = tokenizer.before(), after = size_t(end - middle);
-    bool has = ids.size() >= std::max(before, after) && std::equal(special_.begin(), middle, ids.begin()) && std::equal(middle, end, ids.end() - ptrdiff_t(after));
+    bool has = ids.size() >= std::max(before, after) && std::equal(special_.begin(), middle, ids.begin()) &&
+               std::equal(middle, end, ids.end() - ptrdiff_t(after));
     if (!has) row.ids.assign(special_.begin(), middle);
     row.ids.insert(row.ids.end(), ids.begin(), ids.end());
     if (!has) row.ids.insert(row.ids.end(), middle, end);
     row.types.resize(row.ids.size());
     if (row.ids.size() <= embedder_.max_length()) return {};
-    return refuse(400, std::to_string(row.ids.size()) + " tokens with the special ones, " + std::to_string(embedder_.max_length()) + " at most");
+    return refuse(400, std::to_string(row.ids.size()) + " tokens with the special ones, " +
+                           std::to_string(embedder_.max_length()) + " at most");
 }
 
 void ServedModel::keep(Task &task, size_t row, const float *vector) const {
@@ -262,7 +293,10 @@ void ServedModel::write(Task &task) const {
         return;
     }
     if (question.api == Api::OLLAMA_ONE && !count) return void(out = "{\"embedding\":[]}\n");
-    out = openai ? "{\"object\":\"list\",\"data\":[" : question.api == Api::OLLAMA ? "{\"model\":" + name + ",\"embeddings\":[" : question.api == Api::OLLAMA_ONE ? "{\"embedding\":" : "[";
+    out = openai                            ? "{\"object\":\"list\",\"data\":["
+          : question.api == Api::OLLAMA     ? "{\"model\":" + name + ",\"embeddings\":["
+          : question.api == Api::OLLAMA_ONE ? "{\"embedding\":"
+                                            : "[";
     for (size_t row = 0; row < count; row++) {
         if (row) out += ',';
         if (question.sparse) {
@@ -283,8 +317,8 @@ void ServedModel::write(Task &task) const {
         out += "],\"model\":" + name + ",";
         append_usage(task, out);
     } else if (question.api == Api::OLLAMA) {
-        out += "],\"total_duration\":" + std::to_string((long long)(seconds_since(task.start) * 1e9)) + ",\"load_duration\":0,\"prompt_eval_count\":" +
-               std::to_string(task.tokens) + "}\n";
+        out += "],\"total_duration\":" + std::to_string((long long)(seconds_since(task.start) * 1e9)) +
+               ",\"load_duration\":0,\"prompt_eval_count\":" + std::to_string(task.tokens) + "}\n";
     } else {
         out += question.api == Api::OLLAMA_ONE ? "}\n" : "]\n";
     }

@@ -1,4 +1,5 @@
-// The bundle's model as the server uses it: what a question asks for as rows of tokens, and what these give as an answer.
+// The bundle's model as the server uses it: what a question asks for as rows of tokens, and what these give
+// as an answer.
 #pragma once
 #include "scoring/scorer.h"
 #include "serve/options.h"
@@ -12,7 +13,9 @@ public:
     Error open(const Bundle &bundle, const ServeOptions &options);
     // The body of a request to rows.
     Refusal read(Task &task) const;
-    Error embed(const std::vector<Encoding> &rows, std::vector<float> &vectors) const { return embedder_.embed_tokens(rows, vectors, 1); }
+    Error embed(const std::vector<Encoding> &rows, std::vector<float> &vectors) const {
+        return embedder_.embed_tokens(rows, vectors, 1);
+    }
     // The vector of a row.
     void keep(Task &task, size_t row, const float *vector) const;
     // What the user's own module makes of all of them, where there is one.

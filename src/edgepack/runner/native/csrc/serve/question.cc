@@ -10,14 +10,18 @@ namespace embed {
 namespace {
 
 constexpr size_t MAX_INPUTS = 2048;  // OpenAI's own limit
-constexpr int VALIDATION = 413;      // Text Embeddings Inference's status for what it finds wrong with a request
+constexpr int VALIDATION = 413;  // Text Embeddings Inference's status for what it finds wrong with a request
 constexpr const char *EMPTY = "`inputs` cannot be empty";
 
 Refusal wrong(std::string message, const char *param = "") { return refuse(400, std::move(message), param); }
 
-bool is_whole(const Json &value) { return value.is(Json::NUMBER) && value.text.find_first_not_of("-0123456789") == std::string::npos; }
+bool is_whole(const Json &value) {
+    return value.is(Json::NUMBER) && value.text.find_first_not_of("-0123456789") == std::string::npos;
+}
 
-bool are_ids(const Json &list) { return list.is(Json::ARRAY) && std::all_of(list.items.begin(), list.items.end(), is_whole); }
+bool are_ids(const Json &list) {
+    return list.is(Json::ARRAY) && std::all_of(list.items.begin(), list.items.end(), is_whole);
+}
 
 bool are_texts(const std::vector<Json> &items) {
     return std::all_of(items.begin(), items.end(), [](const Json &item) { return item.is(Json::STRING); });
@@ -25,7 +29,10 @@ bool are_texts(const std::vector<Json> &items) {
 
 // Left out, null, 0, an empty text or an empty list: to Ollama's clients, all the same.
 bool is_nothing(const Json *value) {
-    return !value || value->is(Json::NONE) || (value->is(Json::NUMBER) ? !value->number() : value->text.empty() && value->items.empty() && !value->is(Json::OBJECT));
+    return !value || value->is(Json::NONE) ||
+           (value->is(Json::NUMBER)
+                ? !value->number()
+                : value->text.empty() && value->items.empty() && !value->is(Json::OBJECT));
 }
 
 std::vector<int64_t> ids_of(const Json &list) {
@@ -52,7 +59,8 @@ Refusal read_flag(const Json &asked, const char *name, bool &place) {
     return {};
 }
 
-Refusal read_choice(const Json &asked, const char *name, const std::vector<const char *> &values, std::string &place) {
+Refusal read_choice(const Json &asked, const char *name, const std::vector<const char *> &values,
+                    std::string &place) {
     const Json *said = asked.get(name);
     if (!said || said->is(Json::NONE)) return {};
     std::string listed;
@@ -75,13 +83,17 @@ Refusal read_input(const Json *given, Question &question) {
         question.tokens.push_back(ids_of(*given));
     } else {
         for (const Json &item : given->items)
-            if (!are_ids(item) || item.items.empty()) return wrong(field + " must be all strings, or all token ids, none empty", question.field);
+            if (!are_ids(item) || item.items.empty())
+                return wrong(field + " must be all strings, or all token ids, none empty", question.field);
         for (const Json &item : given->items) question.tokens.push_back(ids_of(item));
     }
     for (std::string &text : question.texts) (void)without_surrogates(text, "", false);
     if (question.size() > MAX_INPUTS)
-        return wrong(field + " has " + std::to_string(question.size()) + " entries; at most " + std::to_string(MAX_INPUTS) + " are allowed", question.field);
-    if (!question.prefix.empty() && !question.tokens.empty()) return wrong("prefix applies to texts, not to token ids", "prefix");
+        return wrong(field + " has " + std::to_string(question.size()) + " entries; at most " +
+                         std::to_string(MAX_INPUTS) + " are allowed",
+                     question.field);
+    if (!question.prefix.empty() && !question.tokens.empty())
+        return wrong("prefix applies to texts, not to token ids", "prefix");
     return {};
 }
 
@@ -92,7 +104,8 @@ Refusal read_openai(const Json &asked, Question &question) {
     if (Refusal no = read_count(asked, "dimensions", question.dimensions)) return no;
     question.base64 = format == "base64";
     if (Refusal no = read_input(asked.get("input"), question)) return no;
-    return question.size() ? Refusal{} : wrong("input must be a string, or a list of strings or of token ids", "input");
+    return question.size() ? Refusal{}
+                           : wrong("input must be a string, or a list of strings or of token ids", "input");
 }
 
 // Of nothing there are no vectors, which is no error.
@@ -123,10 +136,13 @@ Refusal read_tei(const Json &asked, Question &question) {
         no.empty = true;
         return no;
     }
-    if (given && (is_blank(*given) || std::any_of(given->items.begin(), given->items.end(), is_blank))) return wrong(EMPTY);
+    if (given && (is_blank(*given) || std::any_of(given->items.begin(), given->items.end(), is_blank)))
+        return wrong(EMPTY);
     std::string side;
-    if (Refusal no = read_choice(asked, "truncation_direction", {"Left", "Right", "left", "right"}, side)) return no;
-    if (side == "Left" || side == "left") return wrong("texts are cut at their end alone: `truncation_direction` is Right");
+    if (Refusal no = read_choice(asked, "truncation_direction", {"Left", "Right", "left", "right"}, side))
+        return no;
+    if (side == "Left" || side == "left")
+        return wrong("texts are cut at their end alone: `truncation_direction` is Right");
     if (Refusal no = read_choice(asked, "prompt_name", {"query", "passage"}, question.prefix)) return no;
     if (Refusal no = read_flag(asked, "truncate", question.truncate)) return no;
     if (Refusal no = read_flag(asked, "normalize", question.normalize)) return no;
@@ -139,12 +155,14 @@ Refusal read_rerank(const Json &asked, Question &question) {
     question.field = "documents";
     question.ranks = true;
     if (!query || !query->is(Json::STRING)) return wrong("query must be a string", "query");
-    if (!given || !given->is(Json::ARRAY) || given->items.empty()) return wrong("documents must be a list of strings, one at least", "documents");
+    if (!given || !given->is(Json::ARRAY) || given->items.empty())
+        return wrong("documents must be a list of strings, one at least", "documents");
     Json texts;
     texts.kind = Json::ARRAY;
     for (const Json &item : given->items) {
         const Json *text = item.is(Json::OBJECT) ? item.get("text") : &item;
-        if (!text || !text->is(Json::STRING)) return wrong("documents must be strings, or objects with a text", "documents");
+        if (!text || !text->is(Json::STRING))
+            return wrong("documents must be strings, or objects with a text", "documents");
         texts.items.push_back(*text);
     }
     if (Refusal no = read_count(asked, "top_n", question.most)) return no;
@@ -211,7 +229,8 @@ int write_refusal(Api api, const Refusal &refusal, std::string &body) {
     write_json_string(message, body, false);
     if (tei) body += std::string(", \"error_type\": \"") + kind_of(status) + "\"";
     if (openai) {
-        body += std::string(", \"type\": \"") + (status < 500 ? "invalid_request_error" : "server_error") + "\", \"param\": ";
+        body += std::string(", \"type\": \"") + (status < 500 ? "invalid_request_error" : "server_error") +
+                "\", \"param\": ";
         if (refusal.param.empty()) body += "null";
         else write_json_string(refusal.param, body, false);
         body += ", \"code\": null}";

@@ -31,10 +31,14 @@ const llhttp_settings_t &RequestReader::settings() {
             return with(parser, [&](RequestReader &reader) { return reader.target_.append(at, size), 0; });
         };
         one.on_header_field = [](llhttp_t *parser, const char *at, size_t size) {
-            return with(parser, [&](RequestReader &reader) { return reader.state_ == HEAD ? reader.name_.append(at, size), 0 : 0; });
+            return with(parser, [&](RequestReader &reader) {
+                return reader.state_ == HEAD ? reader.name_.append(at, size), 0 : 0;
+            });
         };
         one.on_header_value = [](llhttp_t *parser, const char *at, size_t size) {
-            return with(parser, [&](RequestReader &reader) { return reader.state_ == HEAD ? reader.value_.append(at, size), 0 : 0; });
+            return with(parser, [&](RequestReader &reader) {
+                return reader.state_ == HEAD ? reader.value_.append(at, size), 0 : 0;
+            });
         };
         one.on_header_value_complete = [](llhttp_t *parser) {
             return with(parser, [](RequestReader &reader) { return reader.header_complete(); });
@@ -73,7 +77,9 @@ void RequestReader::give_up(Refusal why) {
 void RequestReader::malformed(int code) {
     const char *reason = llhttp_get_error_reason(&parser_);
     // What is sent in another way than in one piece or in chunks.
-    give_up(refuse(code == HPE_INVALID_TRANSFER_ENCODING ? 501 : 400, std::string("malformed HTTP request: ") + (reason && *reason ? reason : llhttp_errno_name(llhttp_errno_t(code)))));
+    give_up(refuse(code == HPE_INVALID_TRANSFER_ENCODING ? 501 : 400,
+                   std::string("malformed HTTP request: ") +
+                       (reason && *reason ? reason : llhttp_errno_name(llhttp_errno_t(code)))));
 }
 
 size_t RequestReader::feed(const char *data, size_t size) {
@@ -81,7 +87,8 @@ size_t RequestReader::feed(const char *data, size_t size) {
     while (at < size && (state_ == HEAD || state_ == BODY)) {
         size_t piece = state_ == HEAD ? std::min(size - at, MAX_HEAD - head_) : size - at;
         if (!piece) {
-            give_up(refuse(431, "the head of the request is larger than " + std::to_string(MAX_HEAD) + " bytes"));
+            give_up(
+                refuse(431, "the head of the request is larger than " + std::to_string(MAX_HEAD) + " bytes"));
             break;
         }
         bool in_head = state_ == HEAD;
@@ -96,7 +103,8 @@ size_t RequestReader::feed(const char *data, size_t size) {
 }
 
 void RequestReader::end() {
-    if (state_ == HEAD || state_ == BODY) give_up(refuse(400, "malformed HTTP request: the client broke off"));
+    if (state_ == HEAD || state_ == BODY)
+        give_up(refuse(400, "malformed HTTP request: the client broke off"));
 }
 
 int RequestReader::header_complete() {
@@ -111,8 +119,11 @@ int RequestReader::header_complete() {
     }
     if (name_ == "expect") request.waiting = says_continue(value_);
     const std::pair<const char *, std::string *> places[] = {
-        {"host", &request.host}, {"content-type", &request.type}, {"authorization", &request.authorization},
-        {"origin", &request.origin}, {"access-control-request-headers", &request.asked_headers}};
+        {"host", &request.host},
+        {"content-type", &request.type},
+        {"authorization", &request.authorization},
+        {"origin", &request.origin},
+        {"access-control-request-headers", &request.asked_headers}};
     size_t bit = 1;
     for (auto [name, place] : places) {
         if (name_ == name) {
@@ -129,8 +140,10 @@ int RequestReader::header_complete() {
 }
 
 int RequestReader::headers_complete() {
-    static const std::pair<int, Request::Method> methods[] = {
-        {HTTP_GET, Request::GET}, {HTTP_HEAD, Request::HEAD}, {HTTP_POST, Request::POST}, {HTTP_OPTIONS, Request::OPTIONS}};
+    static const std::pair<int, Request::Method> methods[] = {{HTTP_GET, Request::GET},
+                                                              {HTTP_HEAD, Request::HEAD},
+                                                              {HTTP_POST, Request::POST},
+                                                              {HTTP_OPTIONS, Request::OPTIONS}};
     for (auto [theirs, ours] : methods)
         if (parser_.method == theirs) request.method = ours;
     // To no other protocol: such a request is answered as any is.
@@ -140,11 +153,16 @@ int RequestReader::headers_complete() {
     request.keep = !first && llhttp_should_keep_alive(&parser_);
     request.waiting = request.waiting && !first;
     if (parser_.http_major != 1 || twice_ || (!first && !(seen_ & HOST))) {
-        give_up(refuse(400, std::string("malformed HTTP request: ") + (parser_.http_major != 1 ? "it is not HTTP/1.1" : twice_ ? "several headers " : "no Host header") + (twice_ ? twice_ : "")));
+        give_up(refuse(400, std::string("malformed HTTP request: ") +
+                                (parser_.http_major != 1 ? "it is not HTTP/1.1"
+                                 : twice_                ? "several headers "
+                                                         : "no Host header") +
+                                (twice_ ? twice_ : "")));
         return HPE_USER;
     }
     if (coded_) {
-        give_up(refuse(501, "malformed HTTP request: the body is sent in another way than in one piece or in chunks"));
+        give_up(refuse(
+            501, "malformed HTTP request: the body is sent in another way than in one piece or in chunks"));
         return HPE_USER;
     }
     bool more = chunked || parser_.content_length || (parser_.flags & F_TRANSFER_ENCODING);

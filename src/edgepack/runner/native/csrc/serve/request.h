@@ -48,7 +48,9 @@ public:
     Refusal refusal;  // of a WHOLE or a BROKEN request
 
 private:
-    template <class Take> static int with(llhttp_t *parser, Take take) { return take(*static_cast<RequestReader *>(parser->data)); }
+    template <class Take> static int with(llhttp_t *parser, Take take) {
+        return take(*static_cast<RequestReader *>(parser->data));
+    }
     static const llhttp_settings_t &settings();
     int headers_complete();
     int body(const char *data, size_t size);

@@ -1,4 +1,5 @@
-// `embed serve`: the bundle's vectors over HTTP, on the loopback or a unix socket, as OpenAI's clients ask for them.
+// `embed serve`: the bundle's vectors over HTTP, on the loopback or a unix socket, as OpenAI's clients ask
+// for them.
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -22,17 +23,17 @@ namespace embed {
 namespace {
 
 constexpr rlim_t OPEN_FILES = 65536;
-constexpr size_t REFUSED = 64;          // connections beyond the most, that are told so
-constexpr double PAUSE_SECONDS = 1;     // until it is tried again, where the system gives no more descriptors
+constexpr size_t REFUSED = 64;       // connections beyond the most, that are told so
+constexpr double PAUSE_SECONDS = 1;  // until it is tried again, where the system gives no more descriptors
 constexpr size_t ACCEPTED_AT_ONCE = 64;
 
-int bell[2] = {-1, -1};  // what wakes the server: a signal, or a task that is done
+int wake_pipe[2] = {-1, -1};  // what wakes the server: a signal, or a task that is done
 std::atomic<bool> told_to_stop{false};
 
-void ring(int) {
+void wake(int) {
     int failure = errno;
     told_to_stop = true;
-    ssize_t rung = write(bell[1], "", 1);
+    ssize_t rung = write(wake_pipe[1], "", 1);
     (void)rung;
     errno = failure;
 }
@@ -64,7 +65,7 @@ public:
     void run() {
         while (listener_ >= 0 || (!connections_.empty() && Clock::now() < end_)) {
             if (told_to_stop && listener_ >= 0) stop();
-            else turn();
+            else poll_once();
         }
     }
 
@@ -80,12 +81,14 @@ private:
         sweep();
     }
 
-    void turn() {
-        bool accepting = listener_ >= 0 && connections_.size() < options_.max_connections + REFUSED && Clock::now() >= accept_again_;
+    void poll_once() {
+        bool accepting = listener_ >= 0 && connections_.size() < options_.max_connections + REFUSED &&
+                         Clock::now() >= accept_again_;
         polled_.clear();
-        polled_.push_back({bell[0], POLLIN, 0});
+        polled_.push_back({wake_pipe[0], POLLIN, 0});
         polled_.push_back({accepting ? listener_ : -1, POLLIN, 0});
-        for (auto &connection : connections_) polled_.push_back({connection->descriptor(), connection->events(), 0});
+        for (auto &connection : connections_)
+            polled_.push_back({connection->descriptor(), connection->events(), 0});
         size_t known = connections_.size();
         if (poll(polled_.data(), nfds_t(polled_.size()), patience()) < 0) return;
         if (polled_[0].revents) answer_done();
@@ -113,13 +116,10 @@ private:
 
     void answer_done() {
         char some[256];
-        while (read(bell[0], some, sizeof some) > 0) {}
+        while (read(wake_pipe[0], some, sizeof some) > 0) {
+        }
         for (const TaskPointer &task : batcher_.done())
-            for (auto &connection : connections_)
-                if (connection->task() == task) {
-                    connection->finish(task, connections_.size());
-                    break;
-                }
+            if (task->connection) task->connection->finish(task, connections_.size());
     }
 
     void accept_some() {
@@ -138,7 +138,8 @@ private:
 
     void sweep() {
         auto gone = [](const std::unique_ptr<Connection> &connection) { return connection->closed(); };
-        connections_.erase(std::remove_if(connections_.begin(), connections_.end(), gone), connections_.end());
+        connections_.erase(std::remove_if(connections_.begin(), connections_.end(), gone),
+                           connections_.end());
     }
 
     const ServeOptions &options_;
@@ -155,18 +156,18 @@ Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, int 
     ServedModel &model = *new ServedModel;
     if (Error error = model.open(bundle, options)) return error;
     if (!is_terminal(2)) say(placement_line(model.placement()));
-    if (pipe2(bell, O_CLOEXEC | O_NONBLOCK)) return fail(RUNTIME, "the system gives no pipe");
+    if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK)) return fail(RUNTIME, "the system gives no pipe");
     Metrics &metrics = *new Metrics;
-    Batcher &batcher = *new Batcher(model, options, metrics, bell[1]);
+    Batcher &batcher = *new Batcher(model, options, metrics, wake_pipe[1]);
     if (Error error = batcher.start()) return error;
     Service service(bundle, options, model, metrics, batcher);
     signal(SIGPIPE, SIG_IGN);
-    answer_stops(ring);
+    answer_stops(wake);
     say("listening on " + address_of(listener) + "\n");
     Error wrong;
     const std::function<void()> ask = [&] {
         wrong = ask_listener(listener, options.token);
-        ring(0);
+        wake(0);
     };
     Server server(options, service, batcher, listener);
     if (!options.check_server) return server.run(), Error{};

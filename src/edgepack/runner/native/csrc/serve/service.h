@@ -14,7 +14,8 @@ struct Response {
 // For one thread, that of all connections.
 class Service {
 public:
-    Service(const Bundle &bundle, const ServeOptions &options, const ServedModel &model, Metrics &metrics, Batcher &batcher);
+    Service(const Bundle &bundle, const ServeOptions &options, const ServedModel &model, Metrics &metrics,
+            Batcher &batcher);
     // What can be said before the body is read.
     Refusal check(const Request &request) const;
     // An answer; or a task, whose answer comes by finish() when it is done.

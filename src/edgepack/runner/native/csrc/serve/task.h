@@ -14,9 +14,15 @@ namespace embed {
 
 using Clock = std::chrono::steady_clock;
 
-inline double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+inline double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Connection;
 
 struct Task {
+    // Whose request this is; null where the client has gone. The server's thread alone reads it.
+    Connection *connection = nullptr;
     Api api = Api::NONE;
     std::string body;
     Clock::time_point start = Clock::now(), queued;

@@ -10,14 +10,20 @@ namespace embed {
 namespace {
 
 constexpr const char *MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json",
-                     *PAYLOAD_TYPE = "application/vnd.in-toto+json", *STATEMENT = "https://in-toto.io/Statement/v1",
+                     *PAYLOAD_TYPE = "application/vnd.in-toto+json",
+                     *STATEMENT = "https://in-toto.io/Statement/v1",
                      *PREDICATE = "https://model_signing/signature/v1.0";
-// What is before the point in a key's DER (SubjectPublicKeyInfo): the curve's name, and that the point is not compressed.
-constexpr std::string_view PREFIX("\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00\x04", 27);
+// What is before the point in a key's DER (SubjectPublicKeyInfo): the curve's name, and that the point is not
+// compressed.
+constexpr std::string_view PREFIX(
+    "\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00"
+    "\x04",
+    27);
 
 // Base64 in its one form: standard letters, padded, no bit too many.
 bool decode_base64(std::string_view text, std::string &out) {
-    static const std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const std::string_view letters =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     if (text.size() % 4) return false;
     size_t padding = 0;
     while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') padding++;
@@ -44,7 +50,9 @@ bool read_key(const std::string &pem, std::string &point) {
     std::string letters, der;
     for (char letter : pem.substr(from + begin.size(), to - from - begin.size()))
         if (!strchr("\r\n \t", letter)) letters += letter;
-    if (!decode_base64(letters, der) || der.size() != PREFIX.size() + 64 || der.compare(0, PREFIX.size(), PREFIX)) return false;
+    if (!decode_base64(letters, der) || der.size() != PREFIX.size() + 64 ||
+        der.compare(0, PREFIX.size(), PREFIX))
+        return false;
     point = der.substr(PREFIX.size());
     return true;
 }
@@ -81,7 +89,9 @@ std::string digest_of(const std::string &text) {
     return raw;
 }
 
-bool says(const Json *found, const char *what) { return found && found->is(Json::STRING) && found->text == what; }
+bool says(const Json *found, const char *what) {
+    return found && found->is(Json::STRING) && found->text == what;
+}
 
 // A JSON object, no name twice in it: of two, each reader may take another.
 bool read_object(const std::string &content, Json &value) {
@@ -93,7 +103,8 @@ bool read_object(const std::string &content, Json &value) {
 }  // namespace
 
 Error not_signed(const std::string &why) {
-    return fail(BUNDLE, "the bundle is not signed as it has to be: " + why, "do not use it: fetch it again from whom you trust");
+    return fail(BUNDLE, "the bundle is not signed as it has to be: " + why,
+                "do not use it: fetch it again from whom you trust");
 }
 
 Error open_signature(const std::string &content, const std::string &key, Json &statement) {
@@ -103,17 +114,22 @@ Error open_signature(const std::string &content, const std::string &key, Json &s
     if (!read_object(content, file) || !says(file.get("mediaType"), MEDIA_TYPE))
         return not_signed(std::string(SIGNATURE) + " is no signature that is known here");
     const Json *envelope = file.get("dsseEnvelope");
-    const Json *written = envelope ? envelope->get("payload") : nullptr, *signatures = envelope ? envelope->get("signatures") : nullptr;
-    if (!written || !signatures || !says(envelope->get("payloadType"), PAYLOAD_TYPE) || signatures->items.size() != 1)
+    const Json *written = envelope ? envelope->get("payload") : nullptr,
+               *signatures = envelope ? envelope->get("signatures") : nullptr;
+    if (!written || !signatures || !says(envelope->get("payloadType"), PAYLOAD_TYPE) ||
+        signatures->items.size() != 1)
         return not_signed(std::string(SIGNATURE) + " holds no signed statement");
     const Json *made = signatures->items[0].get("sig");
-    if (!made || !decode_base64(written->text, payload) || !decode_base64(made->text, der) || !read_der(der, signature))
+    if (!made || !decode_base64(written->text, payload) || !decode_base64(made->text, der) ||
+        !read_der(der, signature))
         return not_signed(std::string(SIGNATURE) + " is damaged");
     std::string type = PAYLOAD_TYPE;
-    std::string digest = digest_of("DSSEv1 " + std::to_string(type.size()) + " " + type + " " + std::to_string(payload.size()) + " " + payload);
+    std::string digest = digest_of("DSSEv1 " + std::to_string(type.size()) + " " + type + " " +
+                                   std::to_string(payload.size()) + " " + payload);
     if (p256_ecdsa_verify(bytes(signature), bytes(point), bytes(digest), digest.size()))
         return not_signed("its signature was made with another key, or of something else");
-    if (!read_object(payload, statement) || !says(statement.get("_type"), STATEMENT) || !says(statement.get("predicateType"), PREDICATE))
+    if (!read_object(payload, statement) || !says(statement.get("_type"), STATEMENT) ||
+        !says(statement.get("predicateType"), PREDICATE))
         return not_signed("what is signed is no statement of a model's files");
     return {};
 }
@@ -125,7 +141,8 @@ Error check_manifest(const std::string &digest, const Json &statement) {
         for (const Json &resource : resources->items)
             if (says(resource.get("name"), "manifest.json")) {
                 found++;
-                if (!says(resource.get("algorithm"), "sha256") || !says(resource.get("digest"), digest.c_str()))
+                if (!says(resource.get("algorithm"), "sha256") ||
+                    !says(resource.get("digest"), digest.c_str()))
                     return not_signed("manifest.json is not what was signed");
             }
     return found == 1 ? Error{} : not_signed("manifest.json is not what was signed");

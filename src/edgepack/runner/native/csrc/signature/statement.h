@@ -1,4 +1,5 @@
-// What a signature's file says: model-signing's statement in a DSSE envelope, in a Sigstore bundle; the key is ECDSA P-256.
+// What a signature's file says: model-signing's statement in a DSSE envelope, in a Sigstore bundle; the key
+// is ECDSA P-256.
 #pragma once
 #include <string>
 
@@ -14,8 +15,8 @@ constexpr size_t MOST_OF_SIGNATURE = 16 << 20;
 // A code of 4.
 Error not_signed(const std::string &why);
 
-// The digests that a signature's file (its content) signs with a key (PEM), as the statement's JSON. A code of 2 for what is no
-// such key, of 4 for what is not signed so.
+// The digests that a signature's file (its content) signs with a key (PEM), as the statement's JSON. A code
+// of 2 for what is no such key, of 4 for what is not signed so.
 Error open_signature(const std::string &content, const std::string &key, Json &statement);
 
 // A manifest of this SHA-256 is what the statement names.

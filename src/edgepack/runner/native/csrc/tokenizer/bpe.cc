@@ -1,5 +1,6 @@
-// BPE: the pairs of a piece's parts are joined in the order of their ranks. The parts are bytes, of text that is split as GPT-2, Qwen
-// or Llama 3 split it, or characters of the whole text, as SentencePiece has it, where one that is not known is its bytes.
+// BPE: the pairs of a piece's parts are joined in the order of their ranks. The parts are bytes, of text that
+// is split as GPT-2, Qwen or Llama 3 split it, or characters of the whole text, as SentencePiece has it,
+// where one that is not known is its bytes.
 #include <algorithm>
 #include <queue>
 
@@ -11,19 +12,29 @@ namespace embed {
 namespace {
 
 enum Sort : uint8_t { IS_OTHER, IS_LETTER, IS_NUMBER, IS_SPACE };
-enum Ways : uint32_t { PREFIX_SPACE = 1, SPLITS = 2, IGNORES_MERGES = 4, LINES = 8, THREE_DIGITS = 16, CHARACTERS = 32 };
+enum Ways : uint32_t {
+    PREFIX_SPACE = 1,
+    SPLITS = 2,
+    IGNORES_MERGES = 4,
+    LINES = 8,
+    THREE_DIGITS = 16,
+    CHARACTERS = 32
+};
 
 // A number of three bytes: half a million merges of such are a quarter smaller, and mapped all the same.
 struct Three {
     uint8_t bytes[3];
-    operator uint32_t() const { return uint32_t(bytes[0]) | uint32_t(bytes[1]) << 8 | uint32_t(bytes[2]) << 16; }
+    operator uint32_t() const {
+        return uint32_t(bytes[0]) | uint32_t(bytes[1]) << 8 | uint32_t(bytes[2]) << 16;
+    }
 };
 
 class Bpe final : public TextModel {
 public:
     bool open(const Table &table) {
         Bytes bytes = table.section("bytes"), merges = table.section("merges");
-        if (!vocabulary_.open(table.section("vocab"), Trie::none) || !kinds_.open(table.section("pieces"))) return false;
+        if (!vocabulary_.open(table.section("vocab"), Trie::none) || !kinds_.open(table.section("pieces")))
+            return false;
         if (bytes.size < 4 * 256 || merges.size < 8) return false;
         flags_ = table.section("model").as<uint32_t>(8)[0];
         bytes_ = bytes.as<uint32_t>();
@@ -86,7 +97,8 @@ private:
 
     static bool ends_line(char letter) { return letter == '\r' || letter == '\n'; }
 
-    // How long one of 's 't 're 've 'm 'll 'd is, in letters of either case; 0 where the text begins with none.
+    // How long one of 's 't 're 've 'm 'll 'd is, in letters of either case; 0 where the text begins with
+    // none.
     static size_t ending(std::string_view text) {
         for (std::string_view known : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
             size_t at = 1;
@@ -96,8 +108,8 @@ private:
         return text.substr(0, 3) == "'\u017F" ? 3 : 0;
     }
 
-    // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-    // as Qwen has it; Llama 3 takes up to three \p{N}.
+    // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|
+    // ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ as Qwen has it; Llama 3 takes up to three \p{N}.
     size_t next_of_line(std::string_view text) const {
         if (size_t length = ending(text)) return length;
         auto letters = [](uint8_t kind, char) { return kind == IS_LETTER; };
@@ -112,7 +124,8 @@ private:
         }
         if (!ends_line(text[0]) && (end = behind(text, first, letters)) > first) return end;
         if (kind == IS_OTHER || (text[0] == ' ' && behind(text, 1, others) > 1))
-            return behind(text, behind(text, first, others), [](uint8_t, char letter) { return ends_line(letter); });
+            return behind(text, behind(text, first, others),
+                          [](uint8_t, char letter) { return ends_line(letter); });
         size_t line = 0, last = 0;
         for (end = 0; end < text.size();) {
             size_t next = end;
@@ -161,7 +174,8 @@ private:
                 id = vocabulary_.find(text.substr(at, size));
             }
             if (id != Trie::none) begin(id);
-            else for (char letter : text.substr(at, size)) begin(bytes_[uint8_t(letter)]);
+            else
+                for (char letter : text.substr(at, size)) begin(bytes_[uint8_t(letter)]);
         }
         symbols.back().after = -1;
         std::priority_queue<Merge> queue;

@@ -20,13 +20,15 @@ bool Forms::open(Bytes forms, Bytes text) {
     offsets_ = text.as<uint32_t>(8);
     points_ = offsets_ + count_ + 1;
     for (uint32_t form = 0; form < count_; form++)
-        if (offsets_[form] > offsets_[form + 1] || offsets_[form + 1] - offsets_[form] > LONGEST_FORM) return false;
+        if (offsets_[form] > offsets_[form + 1] || offsets_[form + 1] - offsets_[form] > LONGEST_FORM)
+            return false;
     return offsets_[count_] <= points && forms_.below(limit());
 }
 
 namespace {
 
-// Marks that change places: each code point, and a number that orders them as their canonical combining classes do.
+// Marks that change places: each code point, and a number that orders them as their canonical combining
+// classes do.
 class Marks {
 public:
     void open(Bytes marks) {
@@ -54,7 +56,9 @@ public:
         marks_.open(table.section("marks"));
         for (uint32_t point = 0; point < 128; point++) {
             uint16_t form = forms_[point];
-            ascii_[point] = form == Forms::KEEP ? uint8_t(point) : form == Forms::SPACE ? uint8_t(' ') : uint8_t(other);
+            ascii_[point] = form == Forms::KEEP    ? uint8_t(point)
+                            : form == Forms::SPACE ? uint8_t(' ')
+                                                   : uint8_t(other);
             if (form < Forms::FIRST_FORM) continue;
             const uint32_t *begin = forms_.begin(form);
             if (forms_.end(form) == begin + 1 && *begin < 128) ascii_[point] = uint8_t(*begin);
@@ -113,7 +117,8 @@ private:
             emit(0x1161 + index % 588 / 28, run);
             if (index % 28) emit(0x11A7 + index % 28, run);
         } else if (form >= Forms::FIRST_FORM) {
-            for (const uint32_t *made = forms_.begin(form); made != forms_.end(form); made++) emit(*made, run);
+            for (const uint32_t *made = forms_.begin(form); made != forms_.end(form); made++)
+                emit(*made, run);
         }
     }
 
@@ -133,8 +138,8 @@ private:
     uint8_t ascii_[128] = {};
 };
 
-// Joins what was decomposed, of NFC and NFKC (The Unicode Standard, 3.11): a starter with what follows it, unless something
-// between the two stands in the way.
+// Joins what was decomposed, of NFC and NFKC (The Unicode Standard, 3.11): a starter with what follows it,
+// unless something between the two stands in the way.
 class Compose final : public NormalizerStep {
 public:
     bool open(const Table &table) override {
@@ -178,13 +183,15 @@ private:
     static constexpr uint32_t none = ~0u;
 
     uint32_t joined(uint32_t first, uint32_t second) const {
-        uint32_t leading = first - 0x1100, vowel = second - 0x1161, syllable = first - 0xAC00, trailing = second - 0x11A7;
+        uint32_t leading = first - 0x1100, vowel = second - 0x1161, syllable = first - 0xAC00,
+                 trailing = second - 0x11A7;
         if (leading < 19 && vowel < 21) return 0xAC00 + (leading * 21 + vowel) * 28;
         if (syllable < 11172 && syllable % 28 == 0 && trailing - 1 < 27) return first + trailing;
         const Pair *end = pairs_ + count_;
-        const Pair *found = std::lower_bound(pairs_, end, Pair{first, second, 0}, [](const Pair &a, const Pair &b) {
-            return a.first != b.first ? a.first < b.first : a.second < b.second;
-        });
+        const Pair *found =
+            std::lower_bound(pairs_, end, Pair{first, second, 0}, [](const Pair &a, const Pair &b) {
+                return a.first != b.first ? a.first < b.first : a.second < b.second;
+            });
         return found != end && found->first == first && found->second == second ? found->made : none;
     }
 
@@ -193,19 +200,22 @@ private:
     size_t count_ = 0;
 };
 
-// SentencePiece's map of characters, as Hugging Face's tokenizers apply it: to clusters of less than six bytes as wholes, of
-// which only the shortest beginning that the map knows is looked at, to all others character by character.
+// SentencePiece's map of characters, as Hugging Face's tokenizers apply it: to clusters of less than six
+// bytes as wholes, of which only the shortest beginning that the map knows is looked at, to all others
+// character by character.
 class Precompiled final : public NormalizerStep {
 public:
     bool open(const Table &table) override {
         return forms_.open(table.section("pcforms"), table.section("pctext")) &&
-               clusters_.open(table.section("clusters"), forms_.limit()) && graphemes_.open(table.section("graphem"));
+               clusters_.open(table.section("clusters"), forms_.limit()) &&
+               graphemes_.open(table.section("graphem"));
     }
 
     void apply(std::string_view text, std::string &normal) const override {
         for (size_t at = 0; at < text.size();) {
             // Between two characters of ASCII there is always a border, but in a line's end.
-            bool plain = uint8_t(text[at]) < 0x80 && text[at] != '\r' && (at + 1 == text.size() || uint8_t(text[at + 1]) < 0x80);
+            bool plain = uint8_t(text[at]) < 0x80 && text[at] != '\r' &&
+                         (at + 1 == text.size() || uint8_t(text[at + 1]) < 0x80);
             size_t length = plain ? 1 : graphemes_.next(text.substr(at));
             cluster(text.substr(at, length), normal);
             at += length;
@@ -217,7 +227,8 @@ private:
         size_t first = utf8_length(uint8_t(text[0]));
         if (text.size() < 6 && text.size() > first) {
             size_t at = 0;
-            if (uint16_t form = forms_[next_code_point(text, at)]; form != Forms::KEEP) return write(form, normal);
+            if (uint16_t form = forms_[next_code_point(text, at)]; form != Forms::KEEP)
+                return write(form, normal);
             uint32_t node = Trie::root;
             for (at = 0; at < text.size();) {
                 if ((node = clusters_.step(node, uint8_t(text[at++]))) == Trie::none) break;
@@ -235,7 +246,8 @@ private:
     void write(uint32_t form, std::string &normal) const {
         if (form == Forms::SPACE) normal += ' ';
         if (form < Forms::FIRST_FORM) return;
-        for (const uint32_t *made = forms_.begin(form); made != forms_.end(form); made++) append_code_point(normal, *made);
+        for (const uint32_t *made = forms_.begin(form); made != forms_.end(form); made++)
+            append_code_point(normal, *made);
     }
 
     Forms forms_;
@@ -307,7 +319,16 @@ private:
     bool left_, right_;
 };
 
-enum Code : uint32_t { BY_CODE_POINT = 1, PRECOMPILED, SQUEEZE, STRIP_LEFT, STRIP_RIGHT, STRIP_BOTH, COMPOSE, SPACES };
+enum Code : uint32_t {
+    BY_CODE_POINT = 1,
+    PRECOMPILED,
+    SQUEEZE,
+    STRIP_LEFT,
+    STRIP_RIGHT,
+    STRIP_BOTH,
+    COMPOSE,
+    SPACES
+};
 
 }  // namespace
 
@@ -320,7 +341,8 @@ bool Normalizer::open(const Table &table) {
         if (code == SQUEEZE) steps_.push_back(std::make_unique<Squeeze>(table.section("squeeze").text()));
         if (code == SPACES) steps_.push_back(std::make_unique<Spaces>(table.section("spaces").text()));
         if (code == COMPOSE) steps_.push_back(std::make_unique<Compose>());
-        if (code >= STRIP_LEFT && code <= STRIP_BOTH) steps_.push_back(std::make_unique<Strip>(code != STRIP_RIGHT, code != STRIP_LEFT));
+        if (code >= STRIP_LEFT && code <= STRIP_BOTH)
+            steps_.push_back(std::make_unique<Strip>(code != STRIP_RIGHT, code != STRIP_LEFT));
     }
     return std::all_of(steps_.begin(), steps_.end(), [&](auto &step) { return step->open(table); });
 }

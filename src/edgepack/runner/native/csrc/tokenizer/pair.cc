@@ -5,7 +5,8 @@ namespace embed {
 
 namespace {
 
-// The section: special tokens before, between and after, the two texts' types, then id and type of each special token.
+// The section: special tokens before, between and after, the two texts' types, then id and type of each
+// special token.
 struct Frame {
     const uint32_t *words = nullptr;
     explicit Frame(Bytes section) {
@@ -16,8 +17,8 @@ struct Frame {
     size_t specials() const { return words ? size_t(words[0]) + words[1] + words[2] : 0; }
 };
 
-// As tokenizers' truncate_encodings does it: the longer text is cut to what the shorter one leaves, and both to a half each
-// where that is not enough.
+// As tokenizers' truncate_encodings does it: the longer text is cut to what the shorter one leaves, and both
+// to a half each where that is not enough.
 void cut(size_t room, size_t &first, size_t &second) {
     size_t &shorter = first > second ? second : first, &longer = first > second ? first : second;
     if (shorter + longer <= room) return;
@@ -34,7 +35,8 @@ bool Tokenizer::knows_pairs() const { return hosted_ || Frame(table_.section("pa
 
 size_t Tokenizer::pair_tokens() const { return hosted_ ? pair_ : Frame(table_.section("pair")).specials(); }
 
-Error Tokenizer::encode_pair(std::string_view first, std::string_view second, size_t max_length, Encoding &encoding) const {
+Error Tokenizer::encode_pair(std::string_view first, std::string_view second, size_t max_length,
+                             Encoding &encoding) const {
     return STARTED_BY->encode(first, &second, max_length, encoding.ids, encoding.types);
 }
 
@@ -58,7 +60,8 @@ void Tokenizer::join(const Ids &first, const Ids &second, size_t max_length, Enc
         }
         if (part == 2) break;
         const Ids &text = part ? second : first;
-        encoding.ids.insert(encoding.ids.end(), text.values.begin(), text.values.begin() + ptrdiff_t(counts[part]));
+        encoding.ids.insert(encoding.ids.end(), text.values.begin(),
+                            text.values.begin() + ptrdiff_t(counts[part]));
         encoding.types.resize(encoding.ids.size(), frame.words[3 + part]);
     }
     if (encoding.ids.empty()) {

@@ -42,7 +42,8 @@ bool Trie::open(Bytes bytes, uint64_t limit) {
     if (bytes.size < 8) return false;
     auto aligned = [](uint64_t size) { return (size + 7) & ~uint64_t(7); };
     nodes_ = bytes.as<uint32_t>()[0];
-    uint64_t numbers = bytes.as<uint32_t>()[1], words = nodes_ / 64 + 1, bases = (uint64_t(nodes_) + 1 + 63) / 64, at = 8;
+    uint64_t numbers = bytes.as<uint32_t>()[1], words = nodes_ / 64 + 1,
+             bases = (uint64_t(nodes_) + 1 + 63) / 64, at = 8;
     uint64_t needed = 8 + 8 * words + aligned(4 * bases) + aligned(4 * words) + aligned(4 * numbers) +
                       aligned(2 * (uint64_t(nodes_) + 1)) + nodes_;
     if (nodes_ == 0 || needed > bytes.size) return false;
@@ -120,7 +121,8 @@ Error Table::open(const std::string &path) {
     auto entries = reinterpret_cast<const Entry *>(file_.data() + sizeof(Header));
     for (uint64_t index = 0; sound && index < header->sections; index++) {
         const Entry &entry = entries[index];
-        sound = entry.offset % 8 == 0 && entry.offset <= file_.size() && entry.size <= file_.size() - entry.offset;
+        sound = entry.offset % 8 == 0 && entry.offset <= file_.size() &&
+                entry.size <= file_.size() - entry.offset;
     }
     return sound ? Error{} : damaged_table(path);
 }

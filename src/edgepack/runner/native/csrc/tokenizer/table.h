@@ -1,4 +1,5 @@
-// The compiled tokenizer: a file of sections, mapped and used in place. runner/tokenizer/compile.py writes it.
+// The compiled tokenizer: a file of sections, mapped and used in place. runner/tokenizer/compile.py writes
+// it.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -33,7 +34,9 @@ struct Bytes {
     const uint8_t *data = nullptr;
     size_t size = 0;
     explicit operator bool() const { return data != nullptr; }
-    template <class T> const T *as(size_t offset = 0) const { return reinterpret_cast<const T *>(data + offset); }
+    template <class T> const T *as(size_t offset = 0) const {
+        return reinterpret_cast<const T *>(data + offset);
+    }
     std::string_view text() const { return {reinterpret_cast<const char *>(data), size}; }
 };
 
@@ -47,7 +50,8 @@ public:
         stage_ = bytes.as<uint16_t>(8);
         blocks_ = bytes.as<T>(head);
         size_ = (bytes.size - head) / sizeof(T);
-        return std::all_of(stage_, stage_ + stages, [&](uint16_t block) { return (size_t(block) + 1) << 7 <= size_; });
+        return std::all_of(stage_, stage_ + stages,
+                           [&](uint16_t block) { return (size_t(block) + 1) << 7 <= size_; });
     }
     // Whether no code point has more.
     bool below(uint32_t limit) const {
@@ -69,7 +73,8 @@ public:
     static constexpr uint32_t none = ~0u;
     static constexpr uint32_t root = 0;
 
-    // False where the section is none: nothing of it leads beyond its end, and no key's number is `limit` or more.
+    // False where the section is none: nothing of it leads beyond its end, and no key's number is `limit` or
+    // more.
     bool open(Bytes bytes, uint64_t limit);
     bool empty() const { return nodes_ <= 1; }
     // The child of a node, or `none`.

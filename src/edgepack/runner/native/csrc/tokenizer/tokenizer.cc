@@ -44,13 +44,14 @@ enum { LEFT = 1, RIGHT = 2, SINGLE = 4 };
 // Whether a letter of a word, as `words` has them, stands right before `from` or at `to`.
 bool in_word(std::string_view text, size_t from, size_t to, const CodePointTable<uint8_t> &words) {
     size_t before = from ? code_point_before(text, from) : 0;
-    return (from && words[next_code_point(text, before)]) || (to < text.size() && words[next_code_point(text, to)]);
+    return (from && words[next_code_point(text, before)]) ||
+           (to < text.size() && words[next_code_point(text, to)]);
 }
 
 // The text between the added tokens to `plain`, the tokens to `ids`, in their order.
 template <class Plain>
-void split_at_added(std::string_view text, const Trie &trie, const uint32_t *table, const CodePointTable<uint8_t> &words,
-                    Ids &ids, Plain plain) {
+void split_at_added(std::string_view text, const Trie &trie, const uint32_t *table,
+                    const CodePointTable<uint8_t> &words, Ids &ids, Plain plain) {
     size_t start = 0;
     if (!trie.empty()) {
         for (size_t at = 0; at < text.size() && !ids.full();) {
@@ -94,7 +95,9 @@ Error Tokenizer::open_hosted(const std::string &path) {
 }
 
 Error Tokenizer::open(const std::string &path) {
-    if (path.size() > UNCOMPILED.size() && std::string_view(path).substr(path.size() - UNCOMPILED.size()) == UNCOMPILED) return open_hosted(path);
+    if (path.size() > UNCOMPILED.size() &&
+        std::string_view(path).substr(path.size() - UNCOMPILED.size()) == UNCOMPILED)
+        return open_hosted(path);
     if (Error error = table_.open(path)) return error;
     Bytes model = table_.section("model"), frame = table_.section("template");
     Bytes added = table_.section("addedids");
@@ -103,17 +106,20 @@ Error Tokenizer::open(const std::string &path) {
         !added_normalized_.open(table_.section("addednrm"), added.size / 8))
         return damaged_table(path);
     bool single = false;
-    for (size_t index = 1; index < added.size / 4; index += 2) single = single || (added_ids_[index] & SINGLE);
+    for (size_t index = 1; index < added.size / 4; index += 2)
+        single = single || (added_ids_[index] & SINGLE);
     if (single && !words_.open(table_.section("words"))) return damaged_table(path);
     if (model.size < 20 || frame.size < 12) return damaged_table(path);
     std::string_view kind = model.text().substr(0, 8);
-    std::unique_ptr<TextModel> (*open)(const Table &) = kind == "wordpiec"sv ? open_wordpiece
-                                                        : kind == "bytebpe\0"sv ? open_bpe
-                                                        : kind == "unigram\0"sv ? open_unigram : nullptr;
-    if (!open) return fail(BUNDLE, path + " is of a kind that this program does not know", COPY_AGAIN);
-    model_ = open(table_);
+    std::unique_ptr<TextModel> (*open_model)(const Table &) = kind == "wordpiec"sv    ? open_wordpiece
+                                                              : kind == "bytebpe\0"sv ? open_bpe
+                                                              : kind == "unigram\0"sv ? open_unigram
+                                                                                      : nullptr;
+    if (!open_model) return fail(BUNDLE, path + " is of a kind that this program does not know", COPY_AGAIN);
+    model_ = open_model(table_);
     template_ = frame.as<uint32_t>();
-    if (!model_ || uint64_t(template_[0]) + template_[1] > (frame.size / 4 - 3) / 2) return damaged_table(path);
+    if (!model_ || uint64_t(template_[0]) + template_[1] > (frame.size / 4 - 3) / 2)
+        return damaged_table(path);
     if (Bytes size = table_.section("size"); size.size >= 4) size_ = size.as<uint32_t>()[0];
     before_ = template_[0];
     after_ = template_[1];
@@ -156,9 +162,9 @@ void Tokenizer::encode_raw(std::string_view text, Ids &ids) const {
 }
 
 void Tokenizer::encode_normalized(std::string_view text, bool first, Ids &ids) const {
-    split_at_added(text, added_normalized_, added_ids_, words_, ids, [&](std::string_view plain, size_t start) {
-        model_->encode(plain, first && start == 0, ids);
-    });
+    split_at_added(
+        text, added_normalized_, added_ids_, words_, ids,
+        [&](std::string_view plain, size_t start) { model_->encode(plain, first && start == 0, ids); });
 }
 
 }  // namespace embed

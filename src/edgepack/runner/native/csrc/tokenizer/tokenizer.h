@@ -44,11 +44,12 @@ public:
     size_t special_tokens() const { return before_ + after_; }
     // `text` is valid UTF-8. At least one token, at most `max_length`, special ones included. Thread-safe.
     Error encode(std::string_view text, size_t max_length, Encoding &encoding) const;
-    // What each of two texts gives without special tokens, all of it, and both together in the template for pairs: the longer
-    // one is cut, as the library's `longest_first` cuts it. Only where knows_pairs().
-    // With its host: two texts together.
+    // What each of two texts gives without special tokens, all of it, and both together in the template for
+    // pairs: the longer one is cut, as the library's `longest_first` cuts it. Only where knows_pairs(). With
+    // its host: two texts together.
     bool hosted() const { return hosted_; }
-    Error encode_pair(std::string_view first, std::string_view second, size_t max_length, Encoding &encoding) const;
+    Error encode_pair(std::string_view first, std::string_view second, size_t max_length,
+                      Encoding &encoding) const;
     void encode_part(std::string_view text, Ids &ids) const;
     void join(const Ids &first, const Ids &second, size_t max_length, Encoding &encoding) const;
     bool knows_pairs() const;

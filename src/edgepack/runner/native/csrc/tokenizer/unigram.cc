@@ -1,5 +1,5 @@
-// Unigram: of all ways to put a text together from the vocabulary the likeliest (Viterbi), in double precision and in
-// the order in which Hugging Face's tokenizers adds up, so that ties fall alike.
+// Unigram: of all ways to put a text together from the vocabulary the likeliest (Viterbi), in double
+// precision and in the order in which Hugging Face's tokenizers adds up, so that ties fall alike.
 #include <algorithm>
 #include <cstring>
 
@@ -12,7 +12,14 @@ namespace {
 
 constexpr uint32_t LONGEST_TOKEN = 1 << 16;  // bytes of a token
 
-enum Split : uint32_t { AT_SPACES = 1, META = 2, META_SPLITS = 4, PREPEND = 8, PREPEND_FIRST = 16, DOUBLES = 32 };
+enum Split : uint32_t {
+    AT_SPACES = 1,
+    META = 2,
+    META_SPLITS = 4,
+    PREPEND = 8,
+    PREPEND_FIRST = 16,
+    DOUBLES = 32
+};
 
 class Unigram final : public TextModel {
 public:

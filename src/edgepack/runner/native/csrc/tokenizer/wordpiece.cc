@@ -1,4 +1,5 @@
-// WordPiece: the longest piece of the vocabulary that a word begins with, and again for what is left of the word.
+// WordPiece: the longest piece of the vocabulary that a word begins with, and again for what is left of the
+// word.
 #include <cstring>
 
 #include "tokenizer/tokenizer.h"
@@ -13,7 +14,8 @@ enum Kind : uint8_t { LETTER, SEPARATOR, ALONE };
 class Wordpiece final : public TextModel {
 public:
     bool open(const Table &table) {
-        if (!vocabulary_.open(table.section("vocab"), Trie::none) || !kinds_.open(table.section("pieces"))) return false;
+        if (!vocabulary_.open(table.section("vocab"), Trie::none) || !kinds_.open(table.section("pieces")))
+            return false;
         const uint32_t *settings = table.section("model").as<uint32_t>(8);
         unknown_ = settings[0];
         longest_word_ = settings[1];

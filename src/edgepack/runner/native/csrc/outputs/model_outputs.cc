@@ -1,4 +1,4 @@
-#include "outputs/given.h"
+#include "outputs/model_outputs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,8 @@ namespace embed {
 
 namespace {
 
-// More than any model's tokens, or numbers in a vector: what a damaged or a hostile manifest says is not allocated.
+// More than any model's tokens, or numbers in a vector: what a damaged or a hostile manifest says is not
+// allocated.
 constexpr double MOST = 1 << 24;
 constexpr size_t LONGEST = 1 << 16;  // tokens that a text is filled up to
 
@@ -37,10 +38,12 @@ struct Numbers {
     }
 };
 
-bool holds(const std::vector<uint32_t> &ids, int64_t id) { return std::find(ids.begin(), ids.end(), uint32_t(id)) != ids.end(); }
+bool holds(const std::vector<uint32_t> &ids, int64_t id) {
+    return std::find(ids.begin(), ids.end(), uint32_t(id)) != ids.end();
+}
 
-Side side_of(const Json *section, Numbers &numbers) {
-    Side side;
+ReadOptions read_options_of(const Json *section, Numbers &numbers) {
+    ReadOptions side;
     if (!section) return side;
     side.marker = uint32_t(numbers.read(*section, "marker", UINT32_MAX));
     side.expand = uint32_t(numbers.read(*section, "expand", UINT32_MAX));
@@ -63,7 +66,7 @@ void weigh_vocabulary(const float *numbers, size_t count, TextOutputs &made) {
 }
 
 // The same of weights of the text's own tokens: the largest of equal ones.
-void weigh_tokens(const Given &given, const Encoding &text, const float *tokens, TextOutputs &made) {
+void weigh_tokens(const ModelOutputs &given, const Encoding &text, const float *tokens, TextOutputs &made) {
     size_t step = given.each_token();
     for (size_t at = 0; at < text.ids.size(); at++) {
         float weight = tokens[at * step + given.width];
@@ -81,9 +84,10 @@ void weigh_tokens(const Given &given, const Encoding &text, const float *tokens,
 
 }  // namespace
 
-Error Given::open(const Bundle &bundle) {
+Error ModelOutputs::open(const Bundle &bundle) {
     const Json *said = bundle.manifest.at("model", "outputs");
-    if (!said || !said->is(Json::OBJECT)) return fail(BUNDLE, "manifest.json does not say what the model gives (model.outputs)", COPY_AGAIN);
+    if (!said || !said->is(Json::OBJECT))
+        return fail(BUNDLE, "manifest.json does not say what the model gives (model.outputs)", COPY_AGAIN);
     Numbers numbers;
     if (const Json *found = said->get("dense")) dense = found->truth();
     if (const Json *found = said->get("sparse")) {
@@ -95,20 +99,22 @@ Error Given::open(const Bundle &bundle) {
     if (const Json *found = said->get("multi_vector")) {
         width = numbers.read(*found, "dimension", 0);
         first = numbers.read(*found, "first", 0);
-        query = side_of(found->get("query"), numbers);
-        document = side_of(found->get("document"), numbers);
+        query = read_options_of(found->get("query"), numbers);
+        document = read_options_of(found->get("document"), numbers);
     }
     if (!numbers.sound || !(sparse || width) || (of_vocabulary && vocabulary != bundle.dimension))
         return fail(BUNDLE, "manifest.json is damaged: model.outputs", COPY_AGAIN);
     return {};
 }
 
-Error Embedder::encode_side(std::string_view text, const Side &side, Encoding &encoding) const {
+Error Embedder::encode_side(std::string_view text, const ReadOptions &side, Encoding &encoding) const {
     bool marked = side.marker != UINT32_MAX;
     // Without a wish, the side's own length counts, which may be above what other texts are cut to.
     size_t room = (side.length && !(cut_ && max_length_ < side.length) ? side.length : max_length_) - marked;
-    if (room <= tokenizer_.special_tokens()) return fail(USAGE, "--max-length leaves no room for a text beside its special tokens");
-    if (Error error = tokenizer_.encode(prefix_ + side.prefix + std::string(text), room, encoding)) return error;
+    if (room <= tokenizer_.special_tokens())
+        return fail(USAGE, "--max-length leaves no room for a text beside its special tokens");
+    if (Error error = tokenizer_.encode(prefix_ + side.prefix + std::string(text), room, encoding))
+        return error;
     if (marked) {
         ptrdiff_t behind = encoding.ids.empty() ? 0 : 1;
         encoding.ids.insert(encoding.ids.begin() + behind, int64_t(side.marker));
@@ -122,7 +128,8 @@ Error Embedder::encode_side(std::string_view text, const Side &side, Encoding &e
     return {};
 }
 
-Error Embedder::embed_outputs(const Given &given, const Side &side, const std::vector<std::string_view> &texts,
+Error Embedder::embed_outputs(const ModelOutputs &given, const ReadOptions &side,
+                              const std::vector<std::string_view> &texts,
                               std::vector<TextOutputs> &made) const {
     std::vector<Encoding> encoded(texts.size());
     for (size_t index = 0; index < texts.size(); index++)
@@ -134,19 +141,23 @@ Error Embedder::embed_outputs(const Given &given, const Side &side, const std::v
         std::vector<float> vectors;
         TokenVectors tokens{step, {}};
         if (Error error = encoder_->run(batch, whole_, vectors, &tokens)) return error;
-        if (tokens.numbers.size() != batch.rows * batch.length * step) return fail(RUNTIME, "the program gives no vectors of tokens", TRY_SELF_TEST);
+        if (tokens.numbers.size() != batch.rows * batch.length * step)
+            return fail(RUNTIME, "the program gives no vectors of tokens", TRY_SELF_TEST);
         for (const std::vector<float> *numbers : {&vectors, &tokens.numbers})
             for (float number : *numbers)
-                if (!std::isfinite(number)) return fail(RUNTIME, "the model gave numbers that are not finite", TRY_SELF_TEST);
+                if (!std::isfinite(number))
+                    return fail(RUNTIME, "the model gave numbers that are not finite", TRY_SELF_TEST);
         for (size_t row = 0; row < count; row++) {
             TextOutputs &one = made[chosen[row]];
             const Encoding &text = encoded[chosen[row]];
-            const float *vector = &vectors[row * whole_], *own = tokens.numbers.data() + row * batch.length * step;
+            const float *vector = &vectors[row * whole_],
+                        *own = tokens.numbers.data() + row * batch.length * step;
             if (given.dense) one.vector.assign(vector, vector + whole_);
             if (given.of_vocabulary) weigh_vocabulary(vector, given.vocabulary, one);
             else if (given.sparse) weigh_tokens(given, text, own, one);
             for (size_t at = given.first; given.width && at < text.ids.size(); at++)
-                if (!holds(side.skip, text.ids[at])) one.vectors.insert(one.vectors.end(), own + at * step, own + at * step + given.width);
+                if (!holds(side.skip, text.ids[at]))
+                    one.vectors.insert(one.vectors.end(), own + at * step, own + at * step + given.width);
         }
         return {};
     });

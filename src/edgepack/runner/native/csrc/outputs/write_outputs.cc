@@ -4,7 +4,7 @@
 
 #include "embedder/embedder.h"
 #include "features/feature.h"
-#include "outputs/given.h"
+#include "outputs/model_outputs.h"
 #include "outputs/npz.h"
 #include "program/output.h"
 #include "program/reading.h"
@@ -40,11 +40,13 @@ struct Arrays {
         vector_ends.push_back(int64_t(width ? vectors.size() / width : 0));
     }
 
-    Error write(const Options &options, const Given &given, size_t dimension, Output &output) const {
+    Error write(const Options &options, const ModelOutputs &given, size_t dimension, Output &output) const {
         Npz file;
         std::string texts = std::to_string(weight_ends.size() - 1);
         auto row = [](size_t count) { return "(" + std::to_string(count) + ",)"; };
-        auto table = [](const std::string &rows, size_t columns) { return "(" + rows + ", " + std::to_string(columns) + ")"; };
+        auto table = [](const std::string &rows, size_t columns) {
+            return "(" + rows + ", " + std::to_string(columns) + ")";
+        };
         // What scipy.sparse.load_npz reads.
         if (options.sparse) {
             const int64_t shape[2] = {int64_t(weight_ends.size() - 1), int64_t(given.vocabulary)};
@@ -63,7 +65,8 @@ struct Arrays {
     }
 };
 
-void append_outputs(const Options &options, const Given &given, const TextOutputs &text, std::string &out) {
+void append_outputs(const Options &options, const ModelOutputs &given, const TextOutputs &text,
+                    std::string &out) {
     if (options.dense) {
         out += ",\"embedding\":";
         append_numbers(text.vector.data(), text.vector.size(), out);
@@ -84,26 +87,36 @@ void append_outputs(const Options &options, const Given &given, const TextOutput
     out += ']';
 }
 
-Error check(const Options &options, const Bundle &bundle, const Given &given) {
+Error check(const Options &options, const Bundle &bundle, const ModelOutputs &given) {
     std::string name = bundle.text("model", "name"), instead = options.instead();
     const char *option = options.outputs();
-    const char *way = given.sparse ? "embed --sparse gives the weights of a text's tokens" : "embed --multi-vector gives a vector for each token";
+    const char *way = given.sparse ? "embed --sparse gives the weights of a text's tokens"
+                                   : "embed --multi-vector gives a vector for each token";
     bool embeds = options.command == SEARCH || instead == "--similarity" || instead.empty();
     if (!given.dense && embeds && !option && !options.features && !options.tokens)
         return fail(USAGE, name + " is " + given.noun() + ": it has no one vector for a text", way);
     if (options.output_format == "npz" && !options.sparse && !options.multi_vector)
         return fail(USAGE, "--out npz requires --sparse or --multi-vector", "for vectors: --out npy");
     if (!option) return {};
-    for (auto [asked, there, what] : {std::tuple(options.sparse, given.sparse, "--sparse"), std::tuple(options.multi_vector, given.width > 0, "--multi-vector"),
+    for (auto [asked, there, what] : {std::tuple(options.sparse, given.sparse, "--sparse"),
+                                      std::tuple(options.multi_vector, given.width > 0, "--multi-vector"),
                                       std::tuple(options.dense, given.dense, "--dense")})
-        if (asked && !there) return fail(USAGE, std::string(what) + ": " + name + " is " + given.noun() + (given.dense ? " without them" : ""), way);
-    if (!instead.empty() || options.tokens) return fail(USAGE, std::string(option) + " cannot be used with " + (instead.empty() ? "--tokens" : instead));
-    if (options.output_format == "npy" || options.output_format == "raw" || options.output_format == "table" || options.dtype != "f32" || options.dim)
-        return fail(USAGE, std::string(option) + " writes json, jsonl or npz in f32: --dtype and --dim do not apply");
+        if (asked && !there)
+            return fail(USAGE,
+                        std::string(what) + ": " + name + " is " + given.noun() +
+                            (given.dense ? " without them" : ""),
+                        way);
+    if (!instead.empty() || options.tokens)
+        return fail(USAGE,
+                    std::string(option) + " cannot be used with " + (instead.empty() ? "--tokens" : instead));
+    if (options.output_format == "npy" || options.output_format == "raw" ||
+        options.output_format == "table" || options.dtype != "f32" || options.dim)
+        return fail(
+            USAGE, std::string(option) + " writes json, jsonl or npz in f32: --dtype and --dim do not apply");
     return {};
 }
 
-Error work(const Options &options, const Bundle &bundle, const Given &given) {
+Error work(const Options &options, const Bundle &bundle, const ModelOutputs &given) {
     if (options.texts.empty() && !options.has_input && is_terminal(0))
         return fail(USAGE, "no text", "pass texts, or lines on standard input");
     // Never taken apart: the end of the process is quicker.
@@ -111,40 +124,45 @@ Error work(const Options &options, const Bundle &bundle, const Given &given) {
     if (Error error = embedder.open(bundle, options.embedding())) return error;
     Output output;
     if (Error error = output.open(options.output_path())) return error;
-    std::string format = options.output_format.empty() ? options.texts.empty() ? "jsonl" : "json" : options.output_format;
+    std::string format =
+        options.output_format.empty() ? options.texts.empty() ? "jsonl" : "json" : options.output_format;
     bool array = format == "json", npz = format == "npz";
     size_t count = 0;
     Arrays arrays;
     std::string text;
-    Error error = read_records(options, embedder.batch_size() * WINDOW_BATCHES, [&](std::vector<Record> &records) -> Error {
-        std::vector<std::string_view> texts;
-        std::vector<TextOutputs> made;
-        for (const Record &record : records) texts.push_back(record.text);
-        if (Error failed = embedder.embed_outputs(given, given.side(options.prefix), texts, made)) return failed;
-        for (size_t at = 0; at < records.size(); at++, count++) {
-            if (npz) {
-                arrays.add(made[at], given.width);
-                continue;
+    Error error = read_records(
+        options, embedder.batch_size() * WINDOW_BATCHES, [&](std::vector<Record> &records) -> Error {
+            std::vector<std::string_view> texts;
+            std::vector<TextOutputs> made;
+            for (const Record &record : records) texts.push_back(record.text);
+            if (Error failed = embedder.embed_outputs(given, given.side(options.prefix), texts, made))
+                return failed;
+            for (size_t at = 0; at < records.size(); at++, count++) {
+                if (npz) {
+                    arrays.add(made[at], given.width);
+                    continue;
+                }
+                text += array ? count ? ",\n{" : "[\n{" : "{";
+                append_source(options, records[at], text);
+                append_outputs(options, given, made[at], text);
+                text += array ? "}" : "}\n";
+                output.write(text);
+                text.clear();
             }
-            text += array ? count ? ",\n{" : "[\n{" : "{";
-            append_source(options, records[at], text);
-            append_outputs(options, given, made[at], text);
-            text += array ? "}" : "}\n";
-            output.write(text);
-            text.clear();
-        }
-        return output.flush();
-    });
+            return output.flush();
+        });
     if (error) return error;
-    if (!count) return fail(USAGE, "no text: the input is empty, or every line was skipped", "pass texts, or lines on standard input");
+    if (!count)
+        return fail(USAGE, "no text: the input is empty, or every line was skipped",
+                    "pass texts, or lines on standard input");
     if (npz)
         if (Error failed = arrays.write(options, given, embedder.dimension(), output)) return failed;
     if (array) output.write("\n]\n");
     return output.finish();
 }
 
-Error give_outputs(const Options &options, const Bundle &bundle, bool &done) {
-    Given given;
+Error write_outputs(const Options &options, const Bundle &bundle, bool &done) {
+    ModelOutputs given;
     if (Error error = given.open(bundle)) return error;
     if (Error error = check(options, bundle, given)) return error;
     done = options.outputs();
@@ -157,7 +175,7 @@ extern const Feature OUTPUTS_FEATURE = [] {
     Feature feature;
     feature.name = "outputs";
     feature.commands = EMBED | SEARCH;
-    feature.run = give_outputs;
+    feature.run = write_outputs;
     return feature;
 }();
 
