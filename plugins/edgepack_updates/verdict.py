@@ -77,7 +77,7 @@ def judge(
     if drift.scores is not None:
         return _of_scores(drift.scores, differs)
     # A cosine does not see it, and an index by inner products does.
-    if not drift.length_change <= LENGTH:
+    if drift.min_cosine >= AGREE and not drift.length_change <= LENGTH:
         says = f"rebuild the index: lengths of vectors change by up to {drift.length_change:.1%}"
         return Verdict(outcome="rebuild", says=says, why=_causes(differs))
     if drift.by == "golden":
