@@ -12,6 +12,10 @@ WORDS = re.compile(
     r"as the manifest|answered a request|from the store|checked|updated|whole|intact)\b"
 )
 """What a result in green is made of."""
+PROGRAM = ROOT / "src/edgepack/runner/native/csrc/program"
+"""C++ of what a bundle's program prints."""
+CXX = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|;|\{\n')
+"""A comment, a text, or the end of a statement."""
 SHORT = {"passed", "verified", "same", "identical", "signed"}
 """Single words that a state or a verdict is called by."""
 SAID_BY_A_CALL = ("option", "file_option", "example", "warn", "Spec", "command", "argument")
@@ -30,7 +34,24 @@ def claims() -> Mapping[str, str]:
         for line, text in _texts(file):
             if WORDS.search(text) and (" " in text.strip() or "✓" in text or text in SHORT):
                 found.setdefault(text, f"{name}:{line}")
+    for file in sorted(PROGRAM.glob("*.cc")):
+        for line, text in _printed(file):
+            if WORDS.search(text):
+                found.setdefault(text, f"{file.relative_to(ROOT).as_posix()}:{line}")
     return found
+
+
+def _printed(file: Path) -> Iterator[tuple[int, str]]:
+    """The words of each statement of C++ that is no refusal; ``{}`` is what stands between them."""
+    content, start, words = file.read_text(encoding="utf-8"), 0, list[str]()
+    for token in CXX.finditer(content):
+        if (said := token[0]).startswith('"'):
+            words.append(said[1:-1])
+        elif not said.startswith("//"):
+            refusal = "fail(" in content[start : token.start()] or (words and words[0].startswith("error:"))
+            if not refusal:
+                yield content.count("\n", 0, token.start()) + 1, "{}".join(words)
+            start, words = token.end(), []
 
 
 def named_tests(file: Path) -> set[str]:
