@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from _thread import allocate_lock
+from itertools import islice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class UserModule:
     def _numbers(self, row: Any, count: int) -> list[float]:
         """A vector. float() is asked of its numbers alone: it would read a text, too."""
         try:
+            # What is no list may have no end.
+            row = row if isinstance(row, (list, tuple)) else list(islice(row, count + 1))
             numbers = [float(each) for each in row if not isinstance(each, (str, bytes))]
         except (TypeError, ValueError, OverflowError) as error:
             raise ModuleError(f"{self._name}: finish gave {kind(row)} for a vector: {error}") from error
@@ -113,7 +116,10 @@ def told(error: BaseException, path: str) -> str:
         if trace.tb_frame.f_code.co_filename == path:
             line = trace.tb_lineno
         trace = trace.tb_next
-    said = " ".join(str(error).split())[:LONGEST]
+    try:
+        said = " ".join(str(error).split())[:LONGEST]
+    except BaseException:  # the class is the module's, and so is what it says
+        said = ""
     return type(error).__name__ + (f": {said}" if said else "") + (f" (line {line})" if line else "")
 
 

@@ -146,6 +146,14 @@ WRONG = {
     "def finish(vectors, texts): return [[1.0]]": ("finish gave a vector of 1 numbers instead of 8", "mend"),
     "def finish(vectors, texts): return [5]": ("finish gave a value of type int for a vector", "mend"),
     "def finish(vectors, texts): return [[1e999] * 8]": ("finish gave a number that is not finite", "mend"),
+    "import itertools\ndef finish(vectors, texts): return [itertools.repeat(1.0)]": (
+        "finish gave a vector of 9 numbers instead of 8",
+        "mend",
+    ),
+    "class E(Exception):\n    def __str__(self): raise E\ndef prepare(texts): raise E": (
+        "hooks.py: prepare raised E (line 3)",
+        "mend",
+    ),
 }
 
 
