@@ -306,6 +306,7 @@ def test_the_schema_has_what_a_manifest_can_have_and_no_more(
             check_at_start=True,
             by_level=True,
             exact="engine 1",
+            module="module/hooks.py",
             placement=PLACEMENT,
         ),
         made_by={
