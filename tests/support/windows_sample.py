@@ -132,30 +132,21 @@ def not_under_wine(request: pytest.FixtureRequest) -> None:
         pytest.skip(reason)
 
 
-PYTHON, MODES = "of the program in Python", "files have no modes there"
+OTHER, MODES = "what is run is not the program alone", "files have no modes there"
 INSIDE = "the runtime is in the program: there is no library"
 OWN = "has a test of its own in windows/"
 SIGTERM = "wine ends a program at SIGTERM; Windows has no such signal"
 CLOSED = "wine opens a folder of its own in a closed file's place"
 NOT_UNDER_WINE = {
     # The server.
-    "test_serving_is_not_imported_to_embed": PYTHON,
-    "test_tiny_chunks_let_others_have_their_turn": PYTHON,
     "test_who_else_may_know_or_set_the_token": MODES,
     "test_it_can_check_itself": f"on a unix socket, too, which Windows' program has not; {OWN}",
     "test_a_unix_socket_is_its_owners_and_goes_with_the_server": "Windows' program has no unix sockets",
     "test_told_to_stop_it_answers_what_was_asked[15]": SIGTERM,
     "test_told_twice_it_ends_at_once": f"by SIGTERM: {SIGTERM}; {OWN}",
     # What is run is not the program.
-    "test_a_mapped_file_that_is_cut_short_is_a_message": PYTHON,
-    "test_the_npy_header_fits_any_number": PYTHON,
-    "test_every_float32_comes_back_from_its_json": PYTHON,
-    "test_a_record_with_quotes_is_sound_json": PYTHON,
-    "test_a_library_that_aborts_is_an_error_with_a_code_of_its_own": PYTHON,
-    "test_int8_of_nothing_is_nothing": PYTHON,
-    "test_binary_is_what_numpy_packs": PYTHON,
-    "test_a_text_of_which_the_model_makes_nothing_is_near_to_nothing": PYTHON,
-    "test_a_bundle_with_the_library_s_own_file_is_not_asked": PYTHON,
+    "test_a_record_with_quotes_is_sound_json": OTHER,
+    "test_a_bundle_with_the_library_s_own_file_is_not_asked": OTHER,
     "test_a_longer_list_is_shown_from_where_the_other_ends": "of the check, which runs no program",
     "test_systemd_takes_the_unit_with_and_without_the_token": "of systemd's file, which runs no program",
     "test_libembed_gives_all_from_one_call": "of libembed",
@@ -166,7 +157,6 @@ NOT_UNDER_WINE = {
     "test_a_model_that_is_none_is_said_to_be_so": f"by ONNX Runtime; the table {OWN}",
     "test_info_as_json_has_sizes_in_place_of_files": f"{INSIDE}; {OWN}",
     # What Windows, or wine, does otherwise.
-    "test_a_model_cut_short_under_the_native_program_is_a_message": "Windows does not shorten a mapped file; where Linux does, wine calls it an access violation",
     "test_info_says_what_the_bundle_is": f"names Linux; {OWN}",
     "test_a_native_program_without_a_server_says_so": f"compiles Linux' program; {OWN}",
     "test_a_closed_standard_input_is_an_error": CLOSED,

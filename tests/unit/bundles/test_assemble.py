@@ -94,7 +94,7 @@ def test_golden_vectors_are_those_of_the_shipped_model(bundle: Bundle, model: Pr
     assert golden["tolerance"] == 0.99
     expected = embed_with_onnxruntime(model.file, model.source, TEXTS)
     for row, exact in zip(golden["vectors"], expected.tolist(), strict=True):
-        assert row == pytest.approx(exact, abs=1e-5)
+        assert row == pytest.approx(exact, abs=1e-4)
 
 
 def test_same_inputs_give_the_same_bytes_anywhere(assembled: Assembled, tmp_path: Path) -> None:

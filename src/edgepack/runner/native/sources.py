@@ -26,6 +26,8 @@ HEADERS = (".h", ".hh", ".hpp", ".inc")
 """What is taken of others' folders with headers."""
 COMMON = ("base/", "tokenizer/", "embedder/", "features/")
 """Folders that are in everything that embeds, but for what belongs to a feature."""
+HOSTED = "base/hosted.h"
+"""Says whether a host may start the program."""
 PAIRS = ("tokenizer/pair.cc", "embedder/pairs.cc")
 
 
@@ -110,6 +112,8 @@ def program_sources(
     """The program ``embed``: place → text. ``key``: a public key in PEM, which every bundle has to be signed with."""
     features = {*features, "search", *(("signatures",) if key else ())}
     found = _sources(encoder, "program/", features, "program", key)
+    if "host" in features:
+        found[HOSTED] = found[HOSTED].replace("HOSTED = false", "HOSTED = true")
     return {**found, **option_headers({"embed", *features})}
 
 

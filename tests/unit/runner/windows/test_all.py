@@ -7,6 +7,7 @@ from tests.support.windows_sample import NOT_UNDER_WINE
 
 HERE = Path(__file__).parent
 WITHOUT = {
+    "test_embedder.py": "of libraries for Linux, and of batches, whose code is the same there",
     "test_embed_program.py": "of scripts in a program's place; test_verifier.py asks the program for Windows",
     "test_integrations.py": "of the Python package that is laid beside a program for Linux",
 }

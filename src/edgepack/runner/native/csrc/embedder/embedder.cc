@@ -19,8 +19,6 @@ namespace {
 constexpr size_t BATCH_SIZE = 8, BATCH_TOKENS = 64;
 // Beyond BATCH_TOKENS, padding may be this share of a batch at most.
 constexpr size_t PADDING_SHARE = 64;
-// In the place of a number of tokens: batches are not made smaller for long texts.
-constexpr size_t WHOLE = SIZE_MAX;
 constexpr int MAX_THREADS = 4;
 
 std::string model_name(const Bundle &bundle) { return bundle.text("model", "name"); }
@@ -51,7 +49,7 @@ Error Embedder::open(const Bundle &bundle, const EmbedOptions &options) {
         dimension_ = options.dimension;
     }
     // Where a text's vector depends on its neighbours in the batch, a text goes alone.
-    batch_size_ = options.batch_size ? options.batch_size : bundle.batch_dependent ? 1 : BATCH_SIZE;
+    batching_.texts = options.batch_size ? options.batch_size : bundle.batch_dependent ? 1 : BATCH_SIZE;
     if (options.max_length > bundle.max_length)
         return fail(USAGE, "--max-length " + std::to_string(options.max_length) + ": the model takes " +
                                std::to_string(bundle.max_length) + " tokens at most");
@@ -60,27 +58,19 @@ Error Embedder::open(const Bundle &bundle, const EmbedOptions &options) {
     if (Error error = open_module(bundle)) return error;
     // No more tokens than the longest text has: then no batch takes more memory than that text alone, for
     // what attention takes (rows x length x length) is no more either.
-    batch_tokens_ = options.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
+    batching_.tokens = options.batch_size ? std::max(BATCH_TOKENS, max_length_) : BATCH_TOKENS;
     // Batches side by side, each on a thread of its own, are nearly twice as fast as threads that share each
     // operator.
-    workers_ = options.alone ? 1 : threads_;
+    batching_.workers = options.alone ? 1 : threads_;
     return open_model(bundle, options);
 }
 
 Error Embedder::open_model(const Bundle &bundle, const EmbedOptions &options) {
     const int threads = options.alone ? threads_ : 1;
     if (auto open = feature_with(&Feature::open_encoder))
-        if (Error error = open(bundle, threads, options.allow_cpu, encoder_)) return error;
-    if (!encoder_) return open_encoder(bundle.library, bundle.model, threads, encoder_);
-    const Placement &placed = *encoder_->placement();
-    if (!placed.batch_size) return {};
-    // A GPU wants its batches whole, and shares each operator among its own threads.
-    if (!options.batch_size && !bundle.batch_dependent) batch_size_ = placed.batch_size;
-    batch_tokens_ = WHOLE;
-    workers_ = 1;
-    if (!placed.largest_batch || batch_size_ <= placed.largest_batch) return {};
-    return fail(USAGE, "--batch-size " + std::to_string(batch_size_) + ": the bundle's engine takes " +
-                           std::to_string(placed.largest_batch) + " texts at most");
+        if (Error error = open(bundle, options, threads, batching_, encoder_); error || encoder_)
+            return error;
+    return open_encoder(bundle.library, bundle.model, threads, encoder_);
 }
 
 Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
@@ -93,25 +83,25 @@ Error Embedder::open_length(const Bundle &bundle, size_t max_length) {
 }
 
 Error Embedder::open_module(const Bundle &bundle) {
-    std::string path;
     if (!bundle.manifest.at("runner", "module")) return {};
-    if (Error error = bundle.file("runner", "module", path)) return error;
-    if (!STARTED_BY)
-        return fail(BUNDLE, path + " is for a program with Python",
+    if (!HOSTED || !STARTED_BY)
+        return fail(BUNDLE, "this bundle is for a program with Python",
                     "use the program that came with the bundle");
+    std::string path;
+    if (Error error = bundle.file("runner", "module", path)) return error;
     return STARTED_BY->open_module(path, prepares_, finishes_);
 }
 
 Error Embedder::prepare(std::vector<std::string> &texts) const {
+    if (!HOSTED || !prepares_) return {};
     std::vector<std::string> prepared;
-    if (!prepares_) return {};
     if (Error error = STARTED_BY->prepare({texts.begin(), texts.end()}, prepared)) return error;
     texts.swap(prepared);
     return {};
 }
 
 Error Embedder::finish(const std::vector<std::string> &texts, float *vectors) const {
-    return finishes_ ? STARTED_BY->finish({texts.begin(), texts.end()}, whole_, vectors) : Error{};
+    return HOSTED && finishes_ ? STARTED_BY->finish({texts.begin(), texts.end()}, whole_, vectors) : Error{};
 }
 
 Error MatryoshkaCut::open(const Bundle &bundle, size_t wanted) {
@@ -185,7 +175,7 @@ std::vector<size_t> Embedder::by_length(const std::vector<Encoding> &encoded) co
     std::iota(order.begin(), order.end(), size_t(0));
     // Texts of like length together: what is padded is computed for nothing. The longest first, so that
     // threads end together.
-    if (batch_size_ > 1)
+    if (batching_.texts > 1)
         std::stable_sort(order.begin(), order.end(),
                          [&](size_t a, size_t b) { return encoded[a].ids.size() > encoded[b].ids.size(); });
     return order;
@@ -199,11 +189,11 @@ std::vector<size_t> Embedder::batch_starts(const std::vector<Encoding> &encoded,
     for (size_t at = 0; at < order.size(); starts.push_back(at)) {
         const size_t start = at;
         size_t longest = 0, tokens = 0;
-        for (; at < order.size() && at - start < batch_size_; at++) {
+        for (; at < order.size() && at - start < batching_.texts; at++) {
             size_t wide = std::max(longest, length(at)), padded = (at - start + 1) * wide,
                    padding = padded - tokens - length(at);
             bool worth = padded <= BATCH_TOKENS || padding * PADDING_SHARE <= padded;
-            if (at > start && batch_tokens_ != WHOLE && (padded > batch_tokens_ || !worth)) break;
+            if (at > start && batching_.tokens != WHOLE && (padded > batching_.tokens || !worth)) break;
             longest = wide;
             tokens += length(at);
         }
@@ -251,7 +241,7 @@ Error Embedder::each_batch(const std::vector<Encoding> &encoded,
             }
         }
     };
-    on_threads(std::min(workers ? workers : size_t(workers_), starts.size() - 1), work);
+    on_threads(std::min(workers ? workers : size_t(batching_.workers), starts.size() - 1), work);
     return failed;
 }
 

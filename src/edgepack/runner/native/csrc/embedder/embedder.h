@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hosted.h"
 #include "embedder/bundle.h"
 #include "encoder/encoder.h"
 #include "tokenizer/tokenizer.h"
@@ -20,8 +21,22 @@ struct EmbedOptions {
     bool alone = false;
     // Where the device that the bundle was made for will not do, the processor may.
     bool allow_cpu = false;
+    // What computes is said wherever somebody looks later, and not on a terminal alone.
+    bool announced = false;
     std::string prefix;
 };
+
+// How texts go to the model together.
+struct Batching {
+    size_t texts = 0;
+    // Of a batch, padding included; WHOLE: any number.
+    size_t tokens = 0;
+    // Batches at once.
+    int workers = 1;
+};
+
+// In the place of a number of tokens: batches are not made smaller for long texts.
+inline constexpr size_t WHOLE = SIZE_MAX;
 
 // Fewer numbers a vector, where the model was trained so that its first ones say the most (Matryoshka
 // representation).
@@ -63,13 +78,13 @@ public:
 
     // The user's own module, where there is one, before and behind the model: texts as they come, with their
     // prefix.
-    bool has_module() const { return prepares_ || finishes_; }
+    bool has_module() const { return HOSTED && (prepares_ || finishes_); }
     Error prepare(std::vector<std::string> &texts) const;
     // In place: whole vectors, not shortened ones, of texts that are prepared.
     Error finish(const std::vector<std::string> &texts, float *vectors) const;
 
     size_t dimension() const { return dimension_; }
-    size_t batch_size() const { return batch_size_; }
+    size_t batch_size() const { return batching_.texts; }
     int threads() const { return threads_; }
     size_t max_length() const { return max_length_; }
     // Null: the bundle was made for the processor.
@@ -97,8 +112,9 @@ private:
     std::unique_ptr<Encoder> encoder_;
     MatryoshkaCut cut_to_;
     std::string prefix_;
-    size_t dimension_ = 0, whole_ = 0, batch_size_ = 0, batch_tokens_ = 0, max_length_ = 0;
-    int threads_ = 0, workers_ = 1;
+    Batching batching_;
+    size_t dimension_ = 0, whole_ = 0, max_length_ = 0;
+    int threads_ = 0;
     bool cut_ = false, prepares_ = false, finishes_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "encoder/encoder.h"
 #include "scoring/scorer.h"
 
@@ -15,6 +16,8 @@ struct embed_rows;
 namespace embed {
 
 struct Options;
+struct EmbedOptions;
+struct Batching;
 
 // What a part does; null: nothing of that kind.
 struct Feature {
@@ -29,8 +32,13 @@ struct Feature {
     Error (*check_signature)(const Bundle &bundle, const std::string &key) = nullptr;
     // Opens the model of a bundle that was made for a device beside the processor; leaves `encoder` null for
     // another.
-    Error (*open_encoder)(const Bundle &bundle, int threads, bool allow_cpu,
+    Error (*open_encoder)(const Bundle &bundle, const EmbedOptions &options, int threads, Batching &batching,
                           std::unique_ptr<Encoder> &encoder) = nullptr;
+    // Which device a bundle is for, and which one really computes, or why it is another.
+    std::string (*provider_of)(const Bundle &bundle) = nullptr;
+    void (*add_placement)(const Placement &placed, Json &said) = nullptr;
+    // " on PROVIDER (DEVICE)" of what that has added.
+    std::string (*placed_on)(const Json &said) = nullptr;
     // Before the process ends, which takes nothing else apart.
     void (*end)() = nullptr;
     // The last layer of a reranker or a classifier.

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <shared_mutex>
 
+#include "embedder/embedder.h"
 #include "encoder/ort_session.h"
 #include "features/feature.h"
 #include "gpu/provider.h"
@@ -114,7 +115,61 @@ private:
     Placement placed_;
 };
 
-Error open_gpu(const Bundle &bundle, int threads, bool allow_cpu, std::unique_ptr<Encoder> &encoder) {
+// Which GPUs a bundle is for.
+std::string provider_of(const Bundle &bundle) {
+    const Json *provider = bundle.manifest.at("runtime", "provider");
+    const Json *name = provider ? provider->get("name") : nullptr,
+               *code = provider ? provider->get("capabilities") : nullptr;
+    const Json *cuda = provider ? provider->get("cuda") : nullptr;
+    if (!name) return "";
+    std::string listed;
+    if (code)
+        for (const Json &each : code->items) listed += (listed.empty() ? "" : ", ") + each.text;
+    return name->text + " for compute capability " + (listed.empty() ? "any" : listed) +
+           (cuda && !cuda->text.empty() ? ", CUDA " + cuda->text : "") +
+           "; --self-test says what really runs";
+}
+
+void add_placed(const Placement &placed, Json &said) {
+    said.members.emplace_back("provider", json_text(placed.provider));
+    if (!placed.device.empty()) {
+        Json nodes;
+        nodes.kind = Json::OBJECT;
+        for (auto &[name, count] : placed.nodes)
+            nodes.members.emplace_back(name, json_number(double(count), "%.0f"));
+        said.members.emplace_back("device", json_text(placed.device));
+        said.members.emplace_back("nodes", nodes);
+    }
+    if (!placed.instead.empty()) said.members.emplace_back("instead", json_text(placed.instead));
+}
+
+std::string placed_on(const Json &said) {
+    const Json *provider = said.get("provider"), *device = said.get("device");
+    return !provider ? "" : " on " + provider->text + (device ? " (" + device->text + ")" : "");
+}
+
+// What computes, where a device beside the processor does; that it is the processor instead is said as a
+// warning.
+void announce(const Placement &placed) {
+    size_t all = 0;
+    for (auto &[name, count] : placed.nodes) all += count;
+    say("computing on " + placed.provider + " (" + placed.device + "), " +
+        std::to_string(placed.nodes.at(placed.provider)) + " of " + std::to_string(all) + " nodes\n");
+}
+
+// A GPU wants its batches whole, and shares each operator among its own threads.
+Error batch_for(const Placement &placed, const Bundle &bundle, const EmbedOptions &options,
+                Batching &batching) {
+    if (!options.batch_size && !bundle.batch_dependent) batching.texts = placed.batch_size;
+    batching.tokens = WHOLE;
+    batching.workers = 1;
+    if (!placed.largest_batch || batching.texts <= placed.largest_batch) return {};
+    return fail(USAGE, "--batch-size " + std::to_string(batching.texts) + ": the bundle's engine takes " +
+                           std::to_string(placed.largest_batch) + " texts at most");
+}
+
+Error open_gpu(const Bundle &bundle, const EmbedOptions &options, int threads, Batching &batching,
+               std::unique_ptr<Encoder> &encoder) {
     const Json *said = bundle.manifest.at("runtime", "provider");
     if (!said || said->is(Json::NONE)) return {};
     // As long as the process: sessions point to it.
@@ -122,11 +177,13 @@ Error open_gpu(const Bundle &bundle, int threads, bool allow_cpu, std::unique_pt
     if (Error error = provider.open(bundle, *said)) return error;
     auto gpu = std::make_unique<GpuEncoder>(&provider, "");
     Error error = gpu->open_on_device(bundle, threads);
-    if (!error && is_terminal(2)) say(placement_line(gpu->placement()));
-    if (!error || error.code != DEVICE || !allow_cpu) {
-        if (!error) encoder = std::move(gpu);
+    if (!error) {
+        if (options.announced || is_terminal(2)) announce(*gpu->placement());
+        error = batch_for(*gpu->placement(), bundle, options, batching);
+        encoder = std::move(gpu);
         return error;
     }
+    if (error.code != DEVICE || !options.allow_cpu) return error;
     say("warning: " + error.message + "; computing on the processor\n");
     gpu.reset();
     auto cpu = std::make_unique<GpuEncoder>(nullptr, error.message);
@@ -143,6 +200,9 @@ extern const Feature GPU_FEATURE = [] {
     feature.commands = EMBED;
     feature.run = warm_up;
     feature.open_encoder = open_gpu;
+    feature.provider_of = provider_of;
+    feature.add_placement = add_placed;
+    feature.placed_on = placed_on;
     feature.end = GpuEncoder::end_session;
     return feature;
 }();

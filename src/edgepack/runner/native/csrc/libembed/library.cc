@@ -68,6 +68,7 @@ embed::EmbedOptions embedding_of(const embed_options *options) {
             options->threads,
             false,
             false,
+            false,
             options->prefix ? options->prefix : ""};
 }
 

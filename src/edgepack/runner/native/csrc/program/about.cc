@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <map>
 
 #include "base/sha256.h"
+#include "features/feature.h"
 
 namespace embed {
 
@@ -17,33 +17,37 @@ std::string dumped(const Json &value) {
     return text + "\n";
 }
 
-// The manifest, with the sizes of the parts in bytes instead of the list of files.
-Json info(const Bundle &bundle, std::map<std::string, double> &sizes) {
-    Json said;
-    said.kind = Json::OBJECT;
-    for (auto &member : bundle.manifest.members) {
-        if (member.first != "files") {
-            said.members.push_back(member);
-            continue;
-        }
-        for (const Json &entry : member.second.items)
-            if (entry.get("part") && entry.get("size"))
-                sizes[entry.get("part")->text] += entry.get("size")->number();
+// The member whose name follows `last` (null: the first) in the order of names; null: none does.
+const std::pair<std::string, Json> *next_member(const Json &object, const std::string *last) {
+    const std::pair<std::string, Json> *next = nullptr;
+    for (auto &member : object.members)
+        if ((!last || *last < member.first) && (!next || member.first < next->first)) next = &member;
+    return next;
+}
+
+// Bytes of each part, in the order of their names.
+Json sizes_of(const Json &files) {
+    Json sizes, sorted;
+    for (const Json &entry : files.items) {
+        const Json *part = entry.get("part"), *size = entry.get("size");
+        if (!part || !size) continue;
+        Json *sum = nullptr;
+        for (auto &member : sizes.members)
+            if (member.first == part->text) sum = &member.second;
+        if (!sum) sum = &sizes.members.emplace_back(part->text, json_number(0, "%.0f")).second;
+        *sum = json_number(sum->number() + size->number(), "%.0f");
     }
-    Json listed;
-    listed.kind = Json::OBJECT;
-    for (auto &[part, size] : sizes) listed.members.emplace_back(part, json_number(size, "%.0f"));
-    said.members.emplace_back("sizes", listed);
-    return said;
+    sorted.kind = Json::OBJECT;
+    for (auto *next = next_member(sizes, nullptr); next; next = next_member(sizes, &next->first))
+        sorted.members.push_back(*next);
+    return sorted;
 }
 
 std::string joined(const Json *object, const char *between, const char *quote) {
     std::string text;
-    std::map<std::string, std::string> sorted;
-    if (object)
-        for (auto &member : object->members) sorted[member.first] = member.second.text;
-    for (auto &[name, value] : sorted)
-        text += (text.empty() ? "" : ", ") + name + between + quote + value + quote;
+    for (auto *next = object ? next_member(*object, nullptr) : nullptr; next;
+         next = next_member(*object, &next->first))
+        text += (text.empty() ? "" : ", ") + next->first + between + quote + next->second.text + quote;
     return text;
 }
 
@@ -70,27 +74,13 @@ Error check_said(const Bundle &bundle) {
 
 std::string or_else(std::string text, const char *other) { return text.empty() ? other : text; }
 
-// Which GPUs a bundle is for.
-std::string provider_of(const Bundle &bundle) {
-    const Json *provider = bundle.manifest.at("runtime", "provider");
-    const Json *name = provider ? provider->get("name") : nullptr,
-               *code = provider ? provider->get("capabilities") : nullptr;
-    const Json *cuda = provider ? provider->get("cuda") : nullptr;
-    if (!name) return "";
-    std::string listed;
-    if (code)
-        for (const Json &each : code->items) listed += (listed.empty() ? "" : ", ") + each.text;
-    return name->text + " for compute capability " + or_else(listed, "any") +
-           (cuda && !cuda->text.empty() ? ", CUDA " + cuda->text : "") +
-           "; --self-test says what really runs";
-}
-
-std::string info_text(const Bundle &bundle, const std::map<std::string, double> &sizes) {
+std::string info_text(const Bundle &bundle, const Json &sizes) {
+    auto provider_of = feature_with(&Feature::provider_of);
     std::string parts, out;
     double whole = 0;
-    for (auto &[part, size] : sizes) {
-        parts += (parts.empty() ? "" : ", ") + part + " " + megabytes(size);
-        whole += size;
+    for (auto &[part, size] : sizes.members) {
+        parts += (parts.empty() ? "" : ", ") + part + " " + megabytes(size.number());
+        whole += size.number();
     }
     const Json *normalize = bundle.manifest.at("model", "normalize"),
                *operators = bundle.manifest.at("runtime", "operators");
@@ -117,7 +107,7 @@ std::string info_text(const Bundle &bundle, const std::map<std::string, double> 
         {"runtime", ENCODER.instead ? ENCODER.instead
                                     : ENCODER.name + bundle.text("runtime", "version") + " (" +
                                           bundle.text("runtime", "kind") + ")" + kernels},
-        {"provider", provider_of(bundle)},
+        {"provider", provider_of ? provider_of(bundle) : ""},
         {"runner", joined(bundle.manifest.at("runner", "versions"), " ", "")},
         {"for", of_platform("os") + " " + of_platform("arch") +
                     (of_platform("glibc").empty() ? "" : ", glibc " + of_platform("glibc") + " or newer")},
@@ -184,8 +174,8 @@ const char NOTHING_TO_WARM[] =
 std::string self_test_text(const Json &result) {
     char lowest[64];
     snprintf(lowest, sizeof lowest, "%.6f", result.get("min_cosine")->number());
-    const Json *provider = result.get("provider"), *device = result.get("device");
-    std::string on = provider ? " on " + provider->text + (device ? " (" + device->text + ")" : "") : "";
+    auto placed_on = feature_with(&Feature::placed_on);
+    const std::string on = placed_on ? placed_on(result) : "";
     return "self-test passed" + on + ": " + result.get("files")->text + " files intact, " +
            result.get("texts")->text + " texts, lowest cosine " + lowest + " (at least " +
            result.get("tolerance")->text + ")" +
@@ -229,30 +219,18 @@ Error compare_golden(const Bundle &bundle, const Embedder &embedder, Json &resul
 }
 
 void add_placement(const Placement *placed, Json &said) {
-    if (!placed) return;
-    said.members.emplace_back("provider", json_text(placed->provider));
-    if (!placed->device.empty()) {
-        Json nodes;
-        nodes.kind = Json::OBJECT;
-        for (auto &[name, count] : placed->nodes)
-            nodes.members.emplace_back(name, json_number(double(count), "%.0f"));
-        said.members.emplace_back("device", json_text(placed->device));
-        said.members.emplace_back("nodes", nodes);
-    }
-    if (!placed->instead.empty()) said.members.emplace_back("instead", json_text(placed->instead));
-}
-
-std::string placement_line(const Placement *placed) {
-    if (!placed || placed->device.empty()) return "";
-    size_t all = 0;
-    for (auto &[name, count] : placed->nodes) all += count;
-    return "computing on " + placed->provider + " (" + placed->device + "), " +
-           std::to_string(placed->nodes.at(placed->provider)) + " of " + std::to_string(all) + " nodes\n";
+    auto add = feature_with(&Feature::add_placement);
+    if (add && placed) add(*placed, said);
 }
 
 Json bundle_info(const Bundle &bundle) {
-    std::map<std::string, double> sizes;
-    return info(bundle, sizes);
+    Json said;
+    said.kind = Json::OBJECT;
+    for (auto &member : bundle.manifest.members)
+        if (member.first != "files") said.members.push_back(member);
+    if (const Json *files = bundle.manifest.get("files"))
+        said.members.emplace_back("sizes", sizes_of(*files));
+    return said;
 }
 
 Json json_number(double number, const char *form) {
@@ -283,10 +261,9 @@ Error about(const Options &options, const Bundle &bundle, std::string &text) {
     if (options.version) {
         text = "embed " + bundle.text("", "edgepack") + " (" + bundle.text("", "name") + ")\n";
     } else if (options.info) {
-        std::map<std::string, double> sizes;
-        Json said = info(bundle, sizes);
+        Json said = bundle_info(bundle);
         if (Error error = options.json ? Error{} : check_said(bundle)) return error;
-        text = options.json ? dumped(said) : info_text(bundle, sizes);
+        text = options.json ? dumped(said) : info_text(bundle, said.members.back().second);
     } else if (options.check) {
         size_t files = 0;
         if (Error error = bundle.check_contents(files)) return error;

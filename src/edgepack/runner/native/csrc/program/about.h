@@ -20,9 +20,6 @@ std::string megabytes(double size);
 // Which provider really computes, on which device, and why it is another; nothing for a bundle that is for
 // the processor.
 void add_placement(const Placement *placed, Json &said);
-// A line that says what computes, where a device beside the processor does; that it is the processor instead
-// was said before.
-std::string placement_line(const Placement *placed);
 // The vectors of the golden texts beside those that the build made: texts, min_cosine, tolerance. A code
 // of 6.
 Error compare_golden(const Bundle &bundle, const Embedder &embedder, Json &result);

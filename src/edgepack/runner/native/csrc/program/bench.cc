@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "features/feature.h"
 #include "program/about.h"
 #include "embedder/embedder.h"
 
@@ -105,8 +106,8 @@ std::string bench_text(const Json &measured) {
     auto said = [&](const char *name) { return measured.get(name)->text; };
     std::string text = "load " + said("load_ms") + " ms, first vector after " + said("first_vector_ms") +
                        " ms; " + said("threads") + " threads, batches of " + said("batch_size") + "\n";
-    if (const Json *provider = measured.get("provider"), *device = measured.get("device"); provider)
-        text += "on " + provider->text + (device ? " (" + device->text + ")" : "") + "\n";
+    if (auto placed_on = feature_with(&Feature::placed_on); placed_on && measured.get("provider"))
+        text += placed_on(measured).substr(1) + "\n";
     if (measured.get("resident_mb") && measured.get("peak_mb"))
         text += "resident memory " + said("resident_mb") + " MB, " + said("peak_mb") + " MB at peak\n";
     char line[128];

@@ -22,7 +22,7 @@ struct Options : OptionValues {
     }
     EmbedOptions embedding() const {
         return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(),
-                allow_cpu,  prefix};
+                allow_cpu,  false,     prefix};
     }
     // Null: standard output.
     const std::string *output_path() const { return has_output ? &output : nullptr; }

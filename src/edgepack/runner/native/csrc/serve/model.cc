@@ -104,6 +104,7 @@ Error ServedModel::open(const Bundle &bundle, const ServeOptions &options) {
     embedding.max_length = options.max_length;
     embedding.threads = int(options.threads);
     embedding.allow_cpu = options.allow_cpu;
+    embedding.announced = true;
     name_ = bundle.text("model", "name");
     task_ = bundle.text("model", "task");
     const Json *normalize = bundle.manifest.at("model", "normalize"),

@@ -155,7 +155,6 @@ Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, int 
     // Never taken apart: threads use them until the process ends.
     ServedModel &model = *new ServedModel;
     if (Error error = model.open(bundle, options)) return error;
-    if (!is_terminal(2)) say(placement_line(model.placement()));
     if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK)) return fail(RUNTIME, "the system gives no pipe");
     Metrics &metrics = *new Metrics;
     Batcher &batcher = *new Batcher(model, options, metrics, wake_pipe[1]);

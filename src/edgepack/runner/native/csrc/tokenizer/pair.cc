@@ -37,7 +37,7 @@ size_t Tokenizer::pair_tokens() const { return hosted_ ? pair_ : Frame(table_.se
 
 Error Tokenizer::encode_pair(std::string_view first, std::string_view second, size_t max_length,
                              Encoding &encoding) const {
-    return STARTED_BY->encode(first, &second, max_length, encoding.ids, encoding.types);
+    return HOSTED ? STARTED_BY->encode(first, &second, max_length, encoding.ids, encoding.types) : Error{};
 }
 
 void Tokenizer::encode_part(std::string_view text, Ids &ids) const {

@@ -82,7 +82,8 @@ void split_at_added(std::string_view text, const Trie &trie, const uint32_t *tab
 }  // namespace
 
 Error Tokenizer::open_hosted(const std::string &path) {
-    if (!STARTED_BY) return fail(BUNDLE, path + " is not compiled, as this program asks for", COPY_AGAIN);
+    if (!HOSTED || !STARTED_BY)
+        return fail(BUNDLE, path + " is not compiled, as this program asks for", COPY_AGAIN);
     TokenizerFacts facts;
     if (Error error = STARTED_BY->open_tokenizer(path, facts)) return error;
     before_ = facts.before;
@@ -129,7 +130,7 @@ Error Tokenizer::open(const std::string &path) {
 }
 
 Error Tokenizer::encode(std::string_view text, size_t max_length, Encoding &encoding) const {
-    if (hosted_) return STARTED_BY->encode(text, nullptr, max_length, encoding.ids, encoding.types);
+    if (HOSTED && hosted_) return STARTED_BY->encode(text, nullptr, max_length, encoding.ids, encoding.types);
     Ids ids;
     ids.limit = max_length > special_tokens() ? max_length - special_tokens() : 0;
     if (ids.limit) encode_raw(text, ids);
