@@ -347,3 +347,23 @@ def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
     for room, floors in stands_on.items():
         together = set().union(*(stands_on[each] for each in drawn if drawn[each][0] == drawn[room][0]))
         assert sorted(together) == drawn[room][2].split(), f"{room} stands on {floors}"
+
+
+def test_each_decision_has_a_number_a_status_and_a_row() -> None:
+    folder = ROOT / "docs/decisions"
+    pages = {page.name: page.read_text() for page in folder.glob("*.md") if page.name != "index.md"}
+    found = [
+        (int(each), name) for name, text in pages.items() for each in re.findall(r"^## (\d+) · ", text, re.M)
+    ]
+    assert sorted(number for number, _ in found) == list(range(1, len(found) + 1))
+    rows = re.findall(
+        r"^\| (\d+) \| .+ \| \[.+\]\((.+)\) \| [\d-]+ \| (.+) \|$", (folder / "index.md").read_text(), re.M
+    )
+    assert sorted((int(number), name) for number, name, _ in rows) == sorted(found)
+    for number, name, status in rows:
+        assert re.search(rf"^## {number} · .+\n\n\*[\d-]+, {re.escape(status)}\.\*$", pages[name], re.M), (
+            number
+        )
+        if status != "kept":
+            other, page = re.fullmatch(r"replaced by \[(\d+)\]\((.+)\)", status).groups()  # type: ignore[union-attr]
+            assert (int(other), page) in found
