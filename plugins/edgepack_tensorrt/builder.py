@@ -62,6 +62,11 @@ class TensorrtBuilder:
             self.target, batch_size=self.batch_size, max_batch=self.max_batch, max_length=source.max_length
         )
 
+    def require_model(self, source: ModelSource) -> None:
+        self.profile(source)
+        kit.require_native(source, context=self.context)
+        kit.try_passes(source, kit.passes_for(source, self.target.model, self.context), context=self.context)
+
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         profile = self.profile(source)
         prepared = api.prepare_model(

@@ -15,6 +15,7 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
+    kit,
     parse_size,
     read_options,
 )
@@ -54,6 +55,10 @@ class WebBuilder:
     webgpu: bool = False
     copies: bool = True
     gives: tuple[str, ...] = ("sparse",)
+
+    def require_model(self, source: ModelSource) -> None:
+        if source.onnx is not None:
+            kit.try_passes(source, (), context=self.context)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         return api.prepare_model(

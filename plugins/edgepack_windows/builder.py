@@ -15,6 +15,7 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
+    kit,
     missing_tools,
     read_options,
     require_runtime,
@@ -48,6 +49,11 @@ class WindowsBuilder:
     library: bool = False
     serve: bool = False
     gives: tuple[str, ...] = ("scores", "sparse", "tokens")
+
+    def require_model(self, source: ModelSource) -> None:
+        kit.require_native(source, context=self.context)
+        if source.onnx is not None:
+            kit.try_passes(source, (), context=self.context)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         find_wine(

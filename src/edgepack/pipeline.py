@@ -42,16 +42,15 @@ from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.builder import RegisteredBuilder
 from edgepack.plugins.checks import require_fit
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.given import given_by_target
 from edgepack.plugins.host import PluginHost
-from edgepack.recipes.expected import Expected, expected
-from edgepack.recipes.registry import passes_for, passes_of, whose_passes
+from edgepack.recipes.expected import Expected
+from edgepack.recipes.registry import passes_of, whose_passes
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.report import Memory, PackageSize, Report, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Target
-from edgepack.reports.budget import foretell_budget, foretell_from_weights, require_budget
+from edgepack.reports.budget import foretell_budget, require_budget
 from edgepack.reports.cost import Prices, prices_of
 from edgepack.reports.made import made_now
 from edgepack.reports.measure import NO_RUNTIME, measure, unmatched, weigh
@@ -59,6 +58,7 @@ from edgepack.reports.sections import with_sections
 from edgepack.reports.text import as_record
 from edgepack.signing.keys import PrivateKey, load_public
 from edgepack.signing.signatures import sign_bundle, sign_copy, sign_file, signature_of
+from edgepack.suitability.decide import require_suitable
 from edgepack.tools import install_hint
 from edgepack.verifier.confined.module_process import text_module
 from edgepack.verifier.copies import require_used_files
@@ -118,10 +118,8 @@ def build(
     require_room(output=output, cache=context.store.root)
     with story.step("model"):
         source = ingest(model, reading=target.model.reading, context=context)
-        source = given_by_target(source, builder.gives, target.name, context=context)
-        passes = passes_for(source, target.model, context)
-        foretold = expected(source, passes)
-        foretell_from_weights(target, foretold)
+        suited = require_suitable(source, target, builder, context=context)
+        source, passes, foretold = suited.source, suited.passes, suited.expected
         _require_room(foretold, output, len(packagers), context)
         _advise_on_static(source, target, context)
     destination = output / bundle_name(source.name, target)

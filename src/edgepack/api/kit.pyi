@@ -117,6 +117,8 @@ from edgepack.models.read.static import static_table as static_table
 from edgepack.operators.config import format_config as format_config
 from edgepack.operators.config import union as union
 from edgepack.plugins.context import host_context as host_context
+from edgepack.recipes.prepare import try_passes as try_passes
+from edgepack.recipes.registry import passes_for as passes_for
 from edgepack.recipes.registry import passes_of as passes_of
 from edgepack.recorded.whose_word import word_of_bundle as word_of_bundle
 from edgepack.records.model import Dense as Dense
@@ -132,6 +134,7 @@ from edgepack.reports.reduced import ReducedSize as ReducedSize
 from edgepack.reports.reduced import reduced_size as reduced_size
 from edgepack.runner.native.build import link_encoder as link_encoder
 from edgepack.runner.native.build import link_loading_runner as link_loading_runner
+from edgepack.runner.native.build import require_native as require_native
 from edgepack.runner.runtime_folder import RuntimeFolder as RuntimeFolder
 from edgepack.runner.runtime_folder import SystemLibrary as SystemLibrary
 from edgepack.runner.runtime_folder import onnxruntime_files as onnxruntime_files
