@@ -47,8 +47,8 @@ class CudaBuilder:
     gives: tuple[str, ...] = ("scores",)
 
     def require_model(self, source: ModelSource) -> None:
-        kit.require_native(source, context=self.context)
         kit.try_passes(source, kit.passes_for(source, self.target.model, self.context), context=self.context)
+        kit.require_native(source, context=self.context)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         return api.prepare_model(

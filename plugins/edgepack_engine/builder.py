@@ -54,7 +54,11 @@ class EngineBuilder:
 
     def require_model(self, source: ModelSource) -> None:
         _require_pooling(source)
+        self._require_steps(source)
         require_native(source, context=self.context)
+
+    def _require_steps(self, source: ModelSource) -> None:
+        """Raise ``UnsupportedModelError`` for a graph that no plan can be made of, whatever its numbers are."""
         passes = passes_for(source, self.target.model, self.context)
         if any(self.context.extensions("pass")[each.name].identity for each in passes):
             return  # What passes of other plugins make is only known when they have made it.

@@ -65,6 +65,13 @@ class LinuxBuilder:
         return ("scores", "sparse", "tokens")
 
     def require_model(self, source: ModelSource) -> None:
+        self._require_runner(source)
+        if self.runner == "native":
+            kit.require_native(source, context=self.context)
+        if source.onnx is not None:
+            kit.try_passes(source, (), whole_runtime=self.stock is not None, context=self.context)
+
+    def _require_runner(self, source: ModelSource) -> None:
         # Not when the target is created: a bundle that was made elsewhere is verified here.
         if self.runner == "pyinstaller" and self.target.platform.arch != platform.machine():
             raise TargetError(
@@ -76,12 +83,9 @@ class LinuxBuilder:
                 f"target {self.target.name}: runner.module goes around models with one vector a text; {source.name} is {source.noun}",
                 hint="leave the module out",
             )
-        if self.runner == "native":
-            kit.require_native(source, context=self.context)
-        if source.onnx is not None:
-            kit.try_passes(source, (), whole_runtime=self.stock is not None, context=self.context)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
+        self._require_runner(source)  # A builder that makes its parts by this one asks for the steps alone.
         return api.prepare_model(
             source,
             options=self.target.model,

@@ -49,7 +49,7 @@ def require_form(vectors: npt.NDArray[np.float32], form: str) -> None:
     if form == "fp16" and (largest := float(np.abs(vectors).max(initial=0))) > _WIDEST:
         raise UnsupportedModelError(
             f"the table has numbers up to {largest:g}, which fp16 does not hold",
-            hint="--recipe int8",
+            hint="--recipe fp32, or --recipe int8",
         )
 
 

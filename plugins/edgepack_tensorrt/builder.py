@@ -64,8 +64,8 @@ class TensorrtBuilder:
 
     def require_model(self, source: ModelSource) -> None:
         self.profile(source)
-        kit.require_native(source, context=self.context)
         kit.try_passes(source, kit.passes_for(source, self.target.model, self.context), context=self.context)
+        kit.require_native(source, context=self.context)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         profile = self.profile(source)

@@ -158,7 +158,7 @@ def try_passes(
     context: BuildContext,
 ) -> None:
     """Apply passes to a model and have the graph judged, to learn before a build whether they take it: passes without calibration, which
-    take seconds.
+    take seconds. Without a judge ONNX Runtime is, unless it is a whole one of another release.
 
     Done once where nothing is refused; ``key`` says whose judgement it is. Raises what passes and judge raise, and
     ``UnsupportedModelError`` for an opset that is not compiled.
@@ -169,6 +169,9 @@ def try_passes(
         model = _passed(source, passes, material, [], whole_runtime=whole_runtime, context=context)
         if judge is not None:
             judge(model)
+        elif not whole_runtime:
+            convert_to_ort(in_one_file(model, source), folder / UNOPTIMIZED, level="none")
+            (folder / UNOPTIMIZED).unlink()
         (folder / "taken").touch()
 
     inputs = {

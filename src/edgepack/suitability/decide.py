@@ -3,6 +3,14 @@
 from dataclasses import dataclass
 
 from edgepack.context import BuildContext
+from edgepack.errors import (
+    BudgetError,
+    MismatchError,
+    ModelError,
+    TargetError,
+    UnsupportedModelError,
+    UsageError,
+)
 from edgepack.plugins.builder import Builder
 from edgepack.plugins.given import given_by_target
 from edgepack.recipes.expected import Expected, expected
@@ -10,6 +18,9 @@ from edgepack.recipes.registry import passes_for
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Pass, Target
 from edgepack.reports.budget import foretell_from_weights
+
+REFUSALS = (UnsupportedModelError, ModelError, TargetError, UsageError, BudgetError, MismatchError)
+"""Errors that say something of model and target; others are of this machine, such as a file that is not in the cache."""
 
 
 @dataclass(frozen=True, kw_only=True)

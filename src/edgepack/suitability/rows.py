@@ -11,7 +11,7 @@ from edgepack.plugins.host import PluginHost
 from edgepack.records.model import ModelSource
 from edgepack.records.suitability import Suitability
 from edgepack.records.target import Target
-from edgepack.suitability.decide import Suited, require_suitable
+from edgepack.suitability.decide import REFUSALS, Suited, require_suitable
 from edgepack.suitability.measured import Made, measured
 from edgepack.targets import device_of
 
@@ -40,8 +40,11 @@ def _rows(source: ModelSource, host: PluginHost, context: HostContext) -> Iterat
         )
         try:
             suited = require_suitable(source, target, host.create(target, aside), context=aside)
-        except EdgepackError as error:
+        except REFUSALS as error:
             yield replace(row, taken=False, reason=error.message, hint=error.hint or "")
+            continue
+        except EdgepackError as error:
+            yield replace(row, warnings=(f"not known here: {error.message}",))
             continue
         row = replace(row, warnings=tuple(aside.story.warnings), recipe=_recipe_of(suited, target))
         found = measured(host.target_files[name].file)
