@@ -1,8 +1,7 @@
 """The word of `edgepack inspect` about each target, beside what `edgepack bundle` decides of the same model."""
 
 import json
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from edgepack.errors import EdgepackError
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.given import given_by_target
+from edgepack.plugins.host import PluginHost
 from edgepack.recipes.expected import expected
 from edgepack.recipes.registry import passes_for
 from edgepack.records.model import ModelSource
@@ -129,42 +129,52 @@ def decided(source: ModelSource, target: Target, builder: Any, context: HostCont
     return None
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name == "static, odd normalizer" else pytest.mark.slow)
-        for name in MODELS
-    ],
-)
-def test_inspect_says_what_bundle_decides(name: str, tmp_path: Path, context: HostContext) -> None:
-    folder = tmp_path / "model"
-    folder.mkdir()
-    MODELS[name](folder)
-    host = context.plugins()
+def otherwise(name: str, targets: Collection[str], folder: Path, context: HostContext) -> dict[str, Any]:
+    """The targets of which a build decides otherwise than was said, with both words."""
+    model = folder / "model"
+    model.mkdir()
+    MODELS[name](model)
     named = (
-        folder
-        if {"config.json", "modules.json"} & {file.name for file in folder.iterdir()}
-        else folder / "model.onnx"
+        model
+        if {"config.json", "modules.json"} & {file.name for file in model.iterdir()}
+        else model / "model.onnx"
     )
     source = ingest(str(named), reading=Reading(treat_as_embedding=name in DECODERS), context=context)
+    host = only(targets, context)
     said = {row.target: row for row in suitability(source, host, context=context)}
-    assert set(said) == set(host.target_files)
+    assert set(said) == set(targets)
     wrong = {}
     for target_name, row in said.items():
         target = host.target(target_name)
-        work = tmp_path / target_name
+        work = folder / target_name
         work.mkdir()
         aside = replace(context, work_dir=work)
         error = decided(source, target, host.create(target, aside), aside)
         if row.taken != (error is None) or (error is not None and row.reason != error.message):
             wrong[target_name] = (row.reason or "taken", error and error.message)
-        shutil.rmtree(work)
-    assert wrong == {}
+    return wrong
 
 
-def test_the_matrix_has_models_that_are_taken_and_refused(tmp_path: Path, context: HostContext) -> None:
+def only(targets: Collection[str], context: HostContext) -> PluginHost:
+    host = context.plugins()
+    return replace(host, target_files={name: host.target_files[name] for name in targets})
+
+
+@pytest.mark.slow  # each is prepared by the recipes of all targets
+@pytest.mark.parametrize("name", MODELS)
+def test_inspect_says_what_bundle_decides(name: str, tmp_path: Path, context: HostContext) -> None:
+    assert otherwise(name, context.plugins().target_files, tmp_path, context) == {}
+
+
+def test_it_does_of_tables(tmp_path: Path, context: HostContext) -> None:
+    targets = ("linux-x86-static", "windows-x64-static")
+    assert otherwise("static, odd normalizer", targets, tmp_path, context) == {}
+
+
+def test_targets_are_said_to_take_a_model_or_why_not(tmp_path: Path, context: HostContext) -> None:
     write_family(tmp_path, "bert")
-    rows = suitability(ingest(str(tmp_path), context=context), context.plugins(), context=context)
+    host = only(("linux-x86-fast", "linux-x86-min", "linux-x86-static"), context)
+    rows = suitability(ingest(str(tmp_path), context=context), host, context=context)
     said = {row.target: row for row in rows}
     assert said["linux-x86-min"].taken and said["linux-x86-min"].recipe == "int8-download"
     assert not said["linux-x86-static"].taken
