@@ -57,15 +57,15 @@ def program_with(
     """The program for the sample's system with other features than the sample's."""
 
     def make(*features: str) -> Path:
+        name = "embed.exe" if is_for_windows(sample) else "embed"
+
         def write(folder: Path) -> None:
             if is_for_windows(sample):
                 lay_program(folder, build_program(shared_context, *features))
             else:
-                compile_features(folder / "embed", *features)
+                compile_features(folder / name, *features)
 
-        system = "windows" if is_for_windows(sample) else "linux"
-        (made,) = made_once(tmp_path_factory, "-".join((system, *features)), write).iterdir()
-        return made
+        return made_once(tmp_path_factory, "-".join((name, *features)), write) / name
 
     return make
 

@@ -89,7 +89,7 @@ def test_a_missing_manifest_is_named(copy: Path) -> None:
     [
         (b"", "is damaged"),
         (b"\xff\xfe", "is damaged"),
-        (b"[]", "schema None"),
+        (b"[]", "has no schema"),
         (b'{"schema": 99}', "schema 99"),
     ],
 )

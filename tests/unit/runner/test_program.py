@@ -122,13 +122,14 @@ def test_a_golden_file_that_is_none_is_named(copy: Path, content: bytes) -> None
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--nonsense",), "--nonsense"),
+        (("--nonsense", "a"), "unknown option --nonsense"),
+        (("--info=yes",), "--info takes no value, not 'yes'"),
         (("--out", "csv", "a"), "csv"),
         (("--dtype", "f32, f16", "a"), "'f32, f16' is none of f32"),
         (("--batch-size", "0", "a"), "'0' is not a number"),
         (("--threads", "many", "a"), "'many' is not a number"),
-        (("--similarity", "a"), "--similarity"),
-        (("--info", "--self-test"), "not allowed with"),
+        (("--similarity", "a"), "--similarity needs two values"),
+        (("--info", "--self-test"), "--self-test cannot be used with --info"),
         (("--info", "a"), "--info takes no texts"),
         (("--self-test", "--input", "x"), "--self-test takes no texts"),
         (("--json", "a"), "--json requires"),

@@ -174,7 +174,7 @@ def test_a_token_is_asked_for_everywhere_but_at_health(sample: Path, tmp_path: P
         (("--port", "70000"), 2, "70000"),
         (("--wait", "-1"), 2, "-1"),
         (("--prefix", "title"), 2, "title"),
-        (("text",), 2, "unrecognized"),
+        (("text",), 2, "embed serve takes no texts, not 'text'"),
     ],
 )
 def test_options_that_make_no_sense(run: Run, options: tuple[str, ...], code: int, words: str) -> None:
