@@ -9,7 +9,7 @@
 - Commands: ``host_context`` gives what a builder gets, ``common_options`` are those that every command has.
 - Finished bundles: ``open_bundle`` checks one, ``unpack_bundle`` and ``unpack_layers`` take one out of archives, ``placed_folder`` is a folder
   that appears whole or not at all, ``require_signed`` asks for a signature, ``runner_for`` runs a program as `edgepack verify` would, where
-  ``may_run`` allows it; ``record_files`` are what devices measured of it.
+  ``may_run`` allows it; ``record_files`` are what devices measured of it, ``lay_record_files`` lays them beside it.
 - HTTP beyond downloads: a ``client``, ``retrying`` and what it takes for a failure that may pass, ``TryAgain``; ``fetch_file`` keeps what it
   fetches in the store.
 - Tables for the terminal: ``table``, ``add_row``. Data kept as TOML: ``load_toml``, ``read_table``.

@@ -18,6 +18,7 @@ from edgepack.cli.options import offline_option as offline_option
 from edgepack.cli.output import print_json as print_json
 from edgepack.cli.output import print_rich as print_rich
 from edgepack.cli.output import say as say
+from edgepack.device.record import lay_record_files as lay_record_files
 from edgepack.device.record import record_files as record_files
 from edgepack.errors import CannotRunHere as CannotRunHere
 from edgepack.errors import OutputError as OutputError
