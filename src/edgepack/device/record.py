@@ -14,14 +14,13 @@ from edgepack.errors import BundleError, DeviceError, OutputError
 from edgepack.files.store import Store, written_beside
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceResult
+from edgepack.records.figures import figures_of, shortfalls
 from edgepack.records.target import ModelOptions
 from edgepack.records.word import HERE, MAKER, Word
 from edgepack.signing.keys import PrivateKey, PublicKey
 from edgepack.signing.signatures import require_signed_file, sign_file, signature_of
-from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, check_value, parse_foreign, read_foreign
 from edgepack.verifier.made_here import is_own_device_record, remember_device_record
-from edgepack.verifier.quality import shortfalls
 from edgepack.words import foreign
 
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -175,8 +174,7 @@ def _require_consistent(result: DeviceResult) -> None:
         return
     if found.texts != TEXTS or found.drawn is None or not re.fullmatch(r"[0-9a-f]{64}", result.vectors):
         raise Malformed(f"{result.id} passed without having been run on all texts")
-    own: Any = {name: limit for name, limit in found.limits.items() if name in LIMITS}
-    if short := shortfalls(found, ModelOptions(**own)):
+    if short := [each.shortfall for each in figures_of(found) if each.shortfall]:
         raise Malformed(f"{result.id} passed, and {short[0]}")
 
 
