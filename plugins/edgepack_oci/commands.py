@@ -125,12 +125,15 @@ def pull_command(
                 "reference": str(pulled.reference),
                 "key": pulled.said_by.key or None,
                 "said_by": asdict(pulled.said_by),
+                "devices": None if pulled.devices is None else str(pulled.devices),
             }
         )
     else:
         version = f"version {foreign(pulled.version)}" if pulled.version else "without a version"
         say(f"{pulled.bundle.directory}\n{pulled.reference}")
         say(f"{foreign(pulled.bundle.name)}, {version}, {pulled.said_by}")
+        if pulled.devices is not None:
+            say(f"devices: {pulled.devices}")
 
 
 def _lines(pushed: "Pushed") -> list[str]:

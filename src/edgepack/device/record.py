@@ -193,6 +193,35 @@ def record_files(path: Path, bundle: Bundle) -> tuple[Path, ...]:
     return (file, *(each for each in (signature_of(file),) if each.is_file()))
 
 
+def lay_record_files(bundle: Bundle, record: bytes, signature: bytes | None, *, force: bool) -> Path | None:
+    """Write a record that came with a bundle beside its folder, under our name; ``None`` where another lies there, which only ``force`` replaces.
+
+    Whose word it is, who reads it asks. Raises ``BundleError`` for what is no record of this very bundle, ``OutputError``.
+    """
+    file = record_file_of(bundle.directory, bundle.name)
+    try:
+        if len(record) > MOST:
+            raise Malformed(f"it has {len(record):,} bytes")
+        subject, _ = _parse(parse_foreign(record))
+        if subject != digest(bundle):
+            raise Malformed(f"it is of another bundle, {subject[:12]}…")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        why = error if isinstance(error, Malformed) else "it is no statement of devices"
+        raise BundleError(f"the record of devices of {bundle.name}: {why}", hint="push it again") from error
+    if os.path.lexists(file) and not force:
+        return None
+    try:
+        with written_beside(file) as beside:
+            signature_of(file).unlink(missing_ok=True)
+            beside.write_bytes(record)
+        if signature is not None:
+            with written_beside(signature_of(file)) as beside:
+                beside.write_bytes(signature)
+    except OSError as error:
+        raise OutputError(f"cannot write {file}: {error.strerror}", hint="name another folder") from error
+    return file
+
+
 def require_device(
     file: Path, bundle: Bundle, wanted: str, *, limits: ModelOptions, key: PublicKey | None, store: Store
 ) -> DeviceResult:

@@ -71,6 +71,7 @@ def _cells(result: DeviceResult) -> dict[str, str]:
         "processor": _processor(device),
         "system": " ".join(filter(None, (device.distribution or device.system, device.kernel, device.libc))),
         "CPU level": device.levels[-1] if device.levels else "",
+        "levels run, too": ", ".join(result.verification.levels),
         "GPU": device.gpu,
         "files compared by": result.files_by,
     }

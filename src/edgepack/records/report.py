@@ -134,7 +134,7 @@ class Verification:
     on: str = ""
     """The device that it was run on, by a record of it; empty: the machine that verified."""
     levels: tuple[str, ...] = ()
-    """CPU levels that a bundle from elsewhere ran at, beside this processor's own."""
+    """CPU levels that a bundle from elsewhere, or on a device, ran at, beside this processor's own."""
     said: tuple[str, ...] = ()
     """What the manifest says of a bundle from elsewhere that nothing here could compare, ``KEY VALUE`` each."""
     scores: Scores | None = None
