@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from edgepack.context import BuildContext
-from edgepack.foundry.link.program import ProgramSources
+from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
 from edgepack.models.read.static import StaticTable
 from edgepack.records.target import Platform
