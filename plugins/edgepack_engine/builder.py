@@ -20,8 +20,11 @@ from edgepack.api import (
     read_options,
     require_runtime,
 )
-from edgepack.api.axes import Pass
-from edgepack.api.kit import link_encoder, passes_for, passes_of, require_native, try_passes
+from edgepack.api.kit import link_encoder
+from edgepack.recipes.prepare import try_passes
+from edgepack.recipes.registry import passes_for, passes_of
+from edgepack.records.target import Pass
+from edgepack.runner.native.build import require_native
 from edgepack_engine.graph import HINT
 from edgepack_engine.lower import lower
 from edgepack_engine.options import OPTIONS

@@ -65,11 +65,14 @@ class LinuxBuilder:
         return ("scores", "sparse", "tokens")
 
     def require_model(self, source: ModelSource) -> None:
+        from edgepack.recipes.prepare import try_passes
+        from edgepack.runner.native.build import require_native
+
         self._require_runner(source)
         if self.runner == "native":
-            kit.require_native(source, context=self.context)
+            require_native(source, context=self.context)
         if source.onnx is not None:
-            kit.try_passes(source, (), whole_runtime=self.stock is not None, context=self.context)
+            try_passes(source, (), whole_runtime=self.stock is not None, context=self.context)
 
     def _require_runner(self, source: ModelSource) -> None:
         # Not when the target is created: a bundle that was made elsewhere is verified here.

@@ -17,7 +17,8 @@ from edgepack.api import (
     read_options,
     require_runtime,
 )
-from edgepack.api.kit import find_emulator, link_encoder, require_native, static_table
+from edgepack.api.kit import find_emulator, link_encoder, static_table
+from edgepack.runner.native.build import require_native
 from edgepack_static import OPTIONS
 from edgepack_static.table import FORMS, require_form, sources, write_table
 

@@ -63,9 +63,13 @@ class TensorrtBuilder:
         )
 
     def require_model(self, source: ModelSource) -> None:
+        from edgepack.recipes.prepare import try_passes
+        from edgepack.recipes.registry import passes_for
+        from edgepack.runner.native.build import require_native
+
         self.profile(source)
-        kit.try_passes(source, kit.passes_for(source, self.target.model, self.context), context=self.context)
-        kit.require_native(source, context=self.context)
+        try_passes(source, passes_for(source, self.target.model, self.context), context=self.context)
+        require_native(source, context=self.context)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         profile = self.profile(source)

@@ -15,7 +15,6 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
-    kit,
     parse_size,
     read_options,
 )
@@ -57,8 +56,10 @@ class WebBuilder:
     gives: tuple[str, ...] = ("sparse",)
 
     def require_model(self, source: ModelSource) -> None:
+        from edgepack.recipes.prepare import try_passes
+
         if source.onnx is not None:
-            kit.try_passes(source, (), context=self.context)
+            try_passes(source, (), context=self.context)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         return api.prepare_model(

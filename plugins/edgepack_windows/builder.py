@@ -15,7 +15,6 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
-    kit,
     missing_tools,
     read_options,
     require_runtime,
@@ -51,9 +50,12 @@ class WindowsBuilder:
     gives: tuple[str, ...] = ("scores", "sparse", "tokens")
 
     def require_model(self, source: ModelSource) -> None:
-        kit.require_native(source, context=self.context)
+        from edgepack.recipes.prepare import try_passes
+        from edgepack.runner.native.build import require_native
+
+        require_native(source, context=self.context)
         if source.onnx is not None:
-            kit.try_passes(source, (), context=self.context)
+            try_passes(source, (), context=self.context)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         find_wine(

@@ -10,18 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import TargetError, UsageError
+from edgepack.records.figures import LIMITS
 from edgepack.records.target import PROMPTED, ModelOptions, Pass, Platform, Reading, Target
 from edgepack.typed import Malformed, Written, check_value, keys_of, load_toml, parse_toml, read_table
 
 SCHEMA = 1
 EXTRA = "x-"
 """What the name of a plugin's own table begins with."""
-LIMITS = (
-    *("min_cosine", "min_agreement", "min_p1_cosine", "min_worst_cosine"),
-    *("min_top10", "min_batch_cosine", "min_long_cosine", "min_processor_cosine"),
-    *("max_retrieval_loss", "max_sts_loss", "max_translation_loss"),
-)
-"""The limits of the gate, as a target and a manifest name them."""
 MIN_COSINE = 0.985
 """What a target asks of its vectors that does not say ``min_cosine``: nothing passes because nobody set a limit."""
 PROCESSOR_NAMES = {

@@ -30,6 +30,5 @@ from edgepack.records.model import RemoteModel as RemoteModel
 from edgepack.records.recipe import Material as Material
 from edgepack.records.recipe import Note as Note
 from edgepack.records.report import Section as Section
-from edgepack.records.target import Pass as Pass
 from edgepack.reports.sections import ReportRows as ReportRows
 from edgepack.runtimes.linux import LinuxPlatform as LinuxPlatform

@@ -13,6 +13,7 @@ import edgepack
 from edgepack.context import BuildContext
 from edgepack.device.describe import describe
 from edgepack.device.fit import require_fit
+from edgepack.device.levels import at_lower_levels
 from edgepack.device.placed import Placed, placed
 from edgepack.device.program import runner_on
 from edgepack.device.session import Address, open_session
@@ -64,6 +65,15 @@ def verify_on(at: Address, asked: Asked, *, context: BuildContext) -> DeviceResu
             runner, kept = runner_on(there, context=context), _Kept()
             golden = _self_test(bundle, runner)
             verification = _verified(asked, runner, kept, context)
+            verification = at_lower_levels(
+                bundle,
+                session,
+                found.device,
+                kept.vectors,
+                verification,
+                options=asked.options,
+                context=context,
+            )
             speed = measure_speed(bundle, runner) if _is_own(bundle) else None
             if asked.bench and speed is not None and speed.lengths:
                 speed = with_load(speed, bundle, there, runner, found)
@@ -158,6 +168,7 @@ def _ran(bundle: Bundle, found: Verification, golden: float | None, there: Place
         "tokenizer": found.same_tokens > 0,
         "scores": found.scores is not None,
         "outputs": bool(found.outputs),
+        "lower CPU levels": bool(found.levels),
         "server": found.status == "passed" and bool(bundle.manifest["runner"].get("serve")),
     }
     return [name for name, ran in said.items() if ran]

@@ -17,7 +17,7 @@ from edgepack.models.read.tokenizer import minimal_json
 from edgepack.models.reference import cached_reference, reference_vectors
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import Head, ModelSource, Task
-from edgepack.records.report import MAX_SCORE_ERROR, MIN_KEPT, MIN_TAU, Scores
+from edgepack.records.report import Scores
 from edgepack.verifier.outputs.order import DOCUMENTS, Pair, keeps_best, kendall_tau, ranking_pairs
 from edgepack.verifier.texts.fuzz import fuzz_texts_for
 from edgepack.verifier.texts.long import long_texts
@@ -102,21 +102,6 @@ def score_figures(task: Task, ours: Numbers, theirs: Numbers) -> Scores:
         kept = float(np.mean([keeps_best(*each) for each in zip(*by_query, strict=True)]))
         tau = kendall_tau(ours[:, 0], theirs[:, 0])
     return Scores(texts=len(ours), tau=tau, kept=kept, largest=largest, error=_error(ours, theirs))
-
-
-def shortfalls_of_scores(found: Scores) -> list[str]:
-    """What is below the limits, in words with the figures."""
-    limits = (
-        ("Kendall's tau of the scores", found.tau, MIN_TAU),
-        ("best label or text kept", found.kept, MIN_KEPT),
-    )
-    short = [f"{what} {value:.4f} is below {limit:g}" for what, value, limit in limits if not value >= limit]
-    errors = (("scores", found.error), ("scores of drawn texts", found.drawn_error))
-    return short + [
-        f"{what} differ by {error:.2g} of their spread, more than {MAX_SCORE_ERROR:g}"
-        for what, error in errors
-        if error is not None and not error <= MAX_SCORE_ERROR
-    ]
 
 
 def activated(head: Head, numbers: Numbers) -> Numbers:

@@ -394,7 +394,7 @@ def test_what_the_program_said_is_passed_on(make: Make, context: HostContext) ->
 @needs_avx2
 def test_what_answers_for_the_processor_lies_in_the_copy_alone(make: Make, context: HostContext) -> None:
     bundle = make()
-    folder = module._masked_copy(bundle, module.unsealed, context).directory
+    folder = module.masked_copy(bundle, module.unsealed, context).directory
     assert (folder / HIDER).is_file() and not (bundle.directory / HIDER).exists()
     assert (folder / "embed").stat().st_size == bundle.program.stat().st_size
     assert (folder / "embed").read_bytes() != bundle.program.read_bytes()
