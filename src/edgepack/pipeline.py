@@ -61,7 +61,7 @@ from edgepack.signing.keys import PrivateKey, load_public
 from edgepack.signing.signatures import sign_bundle, sign_copy, sign_file, signature_of
 from edgepack.tools import install_hint
 from edgepack.verifier.confined.module_process import text_module
-from edgepack.verifier.copies import require_used_files
+from edgepack.verifier.copies import require_used_files, with_program
 from edgepack.verifier.facts import require_facts, require_precision
 from edgepack.verifier.gate import require_oracle, verify
 from edgepack.verifier.made_here import remember
@@ -161,7 +161,8 @@ def build(
             )
             run = BundleRunner(context=context, trusted=True)
             if runner.exact:
-                bundle = with_exact_vectors(bundle, run.embed)
+                makes = with_program(bundle, runner.twin, context=context) if runner.twin else bundle
+                bundle = with_exact_vectors(bundle, makes, run.embed)
             if key is not None:
                 # Before anything else runs: a program may refuse to work without it.
                 sign_bundle(bundle, key)

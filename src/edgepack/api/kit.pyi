@@ -74,6 +74,7 @@ from edgepack.foundry.link.reduce import Outside as Outside
 from edgepack.foundry.link.reduce import Reduced as Reduced
 from edgepack.foundry.link.reduce import link_reduced as link_reduced
 from edgepack.foundry.link.settle import write_runtime_licenses as write_runtime_licenses
+from edgepack.foundry.link.sources import ProgramSources as ProgramSources
 from edgepack.foundry.patch import ALLOCATION_PLANNER as ALLOCATION_PLANNER
 from edgepack.foundry.patch import PROTOBUF_MESSAGES as PROTOBUF_MESSAGES
 from edgepack.foundry.patch import Patch as Patch
