@@ -23,7 +23,8 @@ from edgepack.api import (
     read_options,
     require_runtime,
 )
-from edgepack.api.kit import link_encoder, passes_of
+from edgepack.api.kit import link_encoder
+from edgepack.recipes.registry import passes_of
 from edgepack_engine.graph import HINT
 from edgepack_engine.lower import lower
 from edgepack_engine.options import OPTIONS

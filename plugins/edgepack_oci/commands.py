@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgepack.api.kit import common_options, foreign, host_context, print_json, say
+from edgepack.api.kit import common_options, host_context, print_json, say
+from edgepack.words import foreign
 
 if TYPE_CHECKING:
     from edgepack_oci.push import Pushed

@@ -10,18 +10,18 @@ from edgepack.api.axes import DownloadError, HashMismatchError
 from edgepack.api.kit import (
     PublicKey,
     Word,
-    foreign,
-    lay_record_files,
     load_public,
     open_bundle,
-    placed_folder,
-    require_name,
     require_numbers,
     require_signed,
     require_version,
-    unpack_layers,
     word_of_bundle,
 )
+from edgepack.bundles.archive import unpack_layers
+from edgepack.bundles.place import placed_folder
+from edgepack.device.record import lay_record_files
+from edgepack.signing.signatures import require_name
+from edgepack.words import foreign
 from edgepack_oci.content.documents import (
     BUNDLE,
     DOCKER_CONFIG,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle
-from edgepack.api.kit import open_bundle, record_files, unpack_bundle
+from edgepack.api.kit import open_bundle, unpack_bundle
+from edgepack.device.record import record_files
 from edgepack_oci.content.proof import devices_tags, proof_of
 from edgepack_oci.content.reference import Reference
 from edgepack_oci.content.release import Packed, make_release

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgepack.api import UnsupportedModelError
-from edgepack.api.kit import StaticTable
+from edgepack.models.read.static import StaticTable
 
 FORMS = ("fp16", "fp32", "int8")
 """What a number of the table is; the first unless something else is asked for."""

@@ -8,7 +8,6 @@ import pytest
 from tests.unit.foundry.draft.test_survey import FUNCTION
 from tests.unit.foundry.draft.trees import CHECKS, SIZES, move, rename, small_release, write_tree
 
-from edgepack.api import kit
 from edgepack.api.axes import LinuxPlatform
 from edgepack.errors import ToolError, UsageError
 from edgepack.foundry.draft.survey import survey
@@ -158,5 +157,5 @@ def test_a_release_that_edgepack_knows_has_no_room(release: Release) -> None:
 
 
 def test_a_platform_of_a_plugin_builds_a_room_s_release(room: Path) -> None:
-    platform = LinuxPlatform(processor=X86_64, release=kit.read_room(room))
+    platform = LinuxPlatform(processor=X86_64, release=read_room(room))
     assert platform.release.version == "0.2.0"
