@@ -33,7 +33,7 @@ from edgepack.reports.sections import with_sections
 from edgepack.reports.text import as_record
 from edgepack.signing.signatures import sign_bundle, sign_copy
 from edgepack.verifier.confined.module_process import text_module
-from edgepack.verifier.copies import require_used_files
+from edgepack.verifier.copies import require_used_files, with_program
 from edgepack.verifier.facts import require_facts, require_precision
 from edgepack.verifier.gate import require_oracle, verify
 from edgepack.verifier.memory import measure_memory
@@ -126,7 +126,9 @@ def lay_out(order: Order, parts: Parts, run: BundleRunner, folder: Path) -> Bund
         context=order.context,
     )
     if parts.runner.exact:
-        bundle = with_exact_vectors(bundle, run.embed)
+        twin = parts.runner.twin
+        makes = with_program(bundle, twin, context=order.context) if twin else bundle
+        bundle = with_exact_vectors(bundle, makes, run.embed)
     if order.key is not None:
         # Before anything else runs: a program may refuse to work without it.
         sign_bundle(bundle, order.key)
