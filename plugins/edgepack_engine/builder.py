@@ -1,5 +1,7 @@
 """The builder of bundles whose program computes the model itself."""
 
+import platform
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +11,7 @@ import onnx
 from edgepack.api import (
     BuildContext,
     ModelSource,
+    Platform,
     PreparedModel,
     RunnerArtifact,
     RuntimeArtifact,
@@ -111,10 +114,20 @@ class EngineBuilder:
         return None
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
+        twin = self._twin(model)
         made = link_encoder(
             model, dict(sources()), serve=self.serve, platform=self.target.platform, context=self.context
         )
-        return replace(made, by_level=True, exact=ARITHMETIC)
+        return replace(made, by_level=True, exact=ARITHMETIC, twin=twin)
+
+    def _twin(self, model: PreparedModel) -> Path | None:
+        """A program for this machine, where none here runs that for the target."""
+        if self.target.platform.os == "linux":
+            return None
+        here = Platform(os="linux", arch=platform.machine(), glibc="2.28")
+        made = link_encoder(model, dict(sources()), platform=here, context=self.context)
+        # What is linked next for this bundle lies in the same folder.
+        return Path(shutil.copy(made.directory / made.program, self.context.work_dir / "twin"))
 
 
 def _require_pooling(source: ModelSource) -> None:
@@ -139,14 +152,15 @@ def _at_once(step: Pass) -> Pass:
 def sources() -> Iterator[tuple[str, str]]:
     """File name → text of the C++ that computes plans."""
     for path in sorted((Path(__file__).parent / "csrc").iterdir()):
-        yield path.name, path.read_text(encoding="utf-8")
+        if path.is_file():
+            yield path.name, path.read_text(encoding="utf-8")
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options and platform."""
-    if target.platform.os != "linux":
+    if target.platform.os not in ("linux", "macos"):
         raise TargetError(
-            f"target {target.name}: builder engine makes bundles for linux, not for {target.platform.os}"
+            f"target {target.name}: builder engine makes bundles for linux and macos, not for {target.platform.os}"
         )
     require_runtime(target.platform, context=context)
     _require_by_token(target, context)

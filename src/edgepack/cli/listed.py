@@ -46,6 +46,8 @@ def _target_row(host: PluginHost, found: TargetFile) -> Row:
 def _processor(device: Platform) -> str:
     """Whether what is made for a device's processor can be run here; empty where that is no question of a processor."""
     here = device.arch == platform.machine()
+    if device.os == "macos":
+        return "macos, not run here"
     if device.os != "linux":
         return f"{device.os}, emulated" if here else ""
     return HERE if here else f"{device.arch}, emulated"

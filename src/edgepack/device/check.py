@@ -28,6 +28,7 @@ from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.confined.limits import limits_for
 from edgepack.verifier.facts import require_precision, require_promises
 from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.proofs import require_bits
 from edgepack.verifier.run import OWN_KINDS, BundleRunner, failure_of
 
 
@@ -120,6 +121,7 @@ def _verified(asked: Asked, runner: BundleRunner, kept: _Kept, context: BuildCon
     if asked.promises:
         require_promises(asked.bundle, found)
     if found.status == "passed":
+        require_bits(asked.bundle, runner.embed)
         runner.require_server(asked.bundle)
     return found
 

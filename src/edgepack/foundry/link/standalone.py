@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -17,7 +17,7 @@ from edgepack.foundry.link.sources import FLAGS, ProgramSources, flags_for, sour
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.foundry.toolchains.symbols import Symbols, check_floor
-from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain
+from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain, ProgramMaker
 from edgepack.foundry.units import Unit
 from edgepack.records.target import Platform
 
@@ -44,6 +44,10 @@ def build_standalone(
     Raises ``FloorError``, ``MissingToolError`` or ``ToolError``.
     """
     toolchain = choose(platform, glibc=glibc, context=context)
+    if isinstance(toolchain, ProgramMaker):
+        whole = {"schema": SCHEMA, "toolchain": toolchain.identity, "sources": _text_of(sources)}
+        make = partial(toolchain.make_program, sources, context=context)
+        return context.store.cached("standalone", {**whole, "output": sources.output}, make)
     build = _Build(
         toolchain=toolchain,
         folder=context.store.folder("standalone-objects", _objects_of(toolchain)),
