@@ -8,14 +8,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bin.draft_release.markdown import upgrade_page
+from bin.draft_release.survey import Survey, survey
+from bin.draft_release.tree import Tree, bring
+from bin.draft_release.write import pack_tree, write_room
+
 from edgepack.bundles.place import placed_folder, require_free, require_writable
 from edgepack.context import BuildContext
 from edgepack.errors import FloorError, MismatchError, ProofError, ToolError, UnsupportedModelError
 from edgepack.files.store import written_beside
-from edgepack.foundry.draft.markdown import upgrade_page
-from edgepack.foundry.draft.survey import Survey, survey
-from edgepack.foundry.draft.tree import Tree, bring
-from edgepack.foundry.draft.write import pack_tree, write_room
 from edgepack.foundry.platform import RuntimePlatform
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.known import RELEASE

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from edgepack.foundry.draft.tree import Tree
+from bin.draft_release.tree import Tree
 
 LEAST_SHARE = 0.1
 """Of its lines; files with fewer of them are no candidates."""

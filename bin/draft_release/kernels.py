@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edgepack.foundry.draft.places import Place
-from edgepack.foundry.draft.tree import Tree
+from bin.draft_release.places import Place
+from bin.draft_release.tree import Tree
+
 from edgepack.foundry.release import KernelRow, Release
 
 

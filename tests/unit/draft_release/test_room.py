@@ -5,14 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.foundry.draft.test_survey import FUNCTION
-from tests.unit.foundry.draft.trees import CHECKS, SIZES, move, rename, small_release, write_tree
+from bin.draft_release.survey import survey
+from bin.draft_release.tree import Tree
+from bin.draft_release.write import pack_tree, write_room
+from tests.unit.draft_release.test_survey import FUNCTION
+from tests.unit.draft_release.trees import CHECKS, SIZES, move, rename, small_release, write_tree
 
 from edgepack.api.axes import LinuxPlatform
 from edgepack.errors import ToolError, UsageError
-from edgepack.foundry.draft.survey import survey
-from edgepack.foundry.draft.tree import Tree
-from edgepack.foundry.draft.write import pack_tree, write_room
 from edgepack.foundry.patch import RuntimeRequest
 from edgepack.foundry.processors.x86_64 import X86_64
 from edgepack.foundry.release import Release

@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
 
-from edgepack.foundry.draft.likeness import Lines, Share
-from edgepack.foundry.draft.tree import Tree
+from bin.draft_release.likeness import Lines, Share
+from bin.draft_release.tree import Tree
 
 OWN = "onnxruntime/onnxruntime/"
 """What comes before the names of ONNX Runtime's own files in a plan, after the target."""

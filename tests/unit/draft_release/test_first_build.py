@@ -7,12 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
-from tests.unit.foundry.draft.trees import remove, small_release, write_tree
+from bin.draft_release import __main__ as script
+from bin.draft_release import first_build as drafting
+from bin.draft_release.tree import Tree
+from click.testing import CliRunner
+from tests.unit.draft_release.trees import remove, small_release, write_tree
 
 from edgepack.cli import cli
 from edgepack.errors import EdgepackError, MissingToolError, OutputError, ToolError
-from edgepack.foundry.draft.tree import Tree
 from edgepack.foundry.platform import RuntimeOptions
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases import known
@@ -21,7 +23,6 @@ from edgepack.foundry.sources.pinned import fetch_archives
 from edgepack.plugins.context import HostContext
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof
-from edgepack.runtimes import draft as drafting
 from edgepack.runtimes.library import LibraryOptions
 
 PREPARED = SimpleNamespace(
@@ -146,37 +147,35 @@ def test_half_a_tree_leaves_nothing(bench: Bench) -> None:
     assert not (bench.folder / "room").exists()
 
 
-def ran(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["runtime", *arguments])
-
-
-def test_the_command_shows_what_was_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_shows_what_was_found(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = bench.draft(build=False)
-    monkeypatch.setattr(drafting, "draft", lambda *_, **__: made)
+    monkeypatch.setattr(script, "draft", lambda *_, **__: made)
     monkeypatch.setenv("COLUMNS", "200")
     room = str(bench.folder / "room")
-    shown = ran("draft", "--sources", "x", "-o", room, "--no-build")
-    assert shown.exit_code == 0, shown.output
-    assert "rows of cpu_execution_provider.cc" in shown.output and "UPGRADE.md" in shown.output
-    assert "first build: not tried (--no-build)" in shown.output
-    assert json.loads(ran("draft", "--sources", "x", "--no-build", "--json").stdout)["version"] == "0.2.0"
+    script.main(["--sources", "x", "-o", room, "--no-build"])
+    shown = capsys.readouterr().out
+    assert "rows of cpu_execution_provider.cc" in shown and "UPGRADE.md" in shown
+    assert "first build: not tried (--no-build)" in shown
+    script.main(["--sources", "x", "--no-build", "--json"])
+    assert json.loads(capsys.readouterr().out)["version"] == "0.2.0"
     failed = replace(made, build=drafting.FirstBuild(ran=False, said="x.cc does not compile"))
-    monkeypatch.setattr(drafting, "draft", lambda *_, **__: failed)
-    error = ran("draft", "--sources", "x", "-o", room).exception
-    assert isinstance(error, ToolError)
-    assert error.message == "the first build of ONNX Runtime 0.2.0 was not made: x.cc does not compile"
-    assert error.hint and error.hint.endswith("UPGRADE.md says what to mend")
+    monkeypatch.setattr(script, "draft", lambda *_, **__: failed)
+    with pytest.raises(ToolError, match=r"was not made: x\.cc does not compile") as error:
+        script.main(["--sources", "x", "-o", room])
+    assert error.value.hint and error.value.hint.endswith("UPGRADE.md says what to mend")
 
 
-def test_bad_sources_and_bad_rooms_get_two_lines(tmp_path: Path) -> None:
+def test_bad_sources_and_bad_rooms_are_refused_with_a_hint(tmp_path: Path) -> None:
     own = write_tree(tmp_path / "tree", "1.21.0")
     assert isinstance(own, Tree)
-    for arguments in (
-        ("draft", "--sources", str(tmp_path / "nowhere")),
-        ("draft", "--sources", str(tmp_path)),
-        ("lib", "--release", str(tmp_path), "-o", str(tmp_path / "out")),
-        ("lib", "--release", str(tmp_path), "-t", "web", "-o", str(tmp_path / "out")),
-    ):
-        error = ran(*arguments).exception
-        assert isinstance(error, EdgepackError) and error.hint, arguments
+    for sources in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(EdgepackError) as error:
+            script.main(["--sources", str(sources)])
+        assert error.value.hint
+    for more in ((), ("-t", "web")):
+        words = ["runtime", "lib", "--release", str(tmp_path), *more, "-o", str(tmp_path / "out")]
+        raised = CliRunner().invoke(cli, words).exception
+        assert isinstance(raised, EdgepackError) and raised.hint, more
     assert not (tmp_path / "out").exists()

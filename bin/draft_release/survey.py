@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+from bin.draft_release.files import Files, changed_files, compare_files
+from bin.draft_release.kernels import Kernels, compare_kernels
+from bin.draft_release.likeness import lines_of
+from bin.draft_release.parts import Part, compare_parts
+from bin.draft_release.places import Place, left_out, try_patches
+from bin.draft_release.tree import Tree
+
 from edgepack.errors import UsageError
-from edgepack.foundry.draft.files import Files, changed_files, compare_files
-from edgepack.foundry.draft.kernels import Kernels, compare_kernels
-from edgepack.foundry.draft.likeness import lines_of
-from edgepack.foundry.draft.parts import Part, compare_parts
-from edgepack.foundry.draft.places import Place, left_out, try_patches
-from edgepack.foundry.draft.tree import Tree
 from edgepack.foundry.link.index import known_units
 from edgepack.foundry.release import Release
 

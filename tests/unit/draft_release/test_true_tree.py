@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from bin.draft_release.survey import survey
+from bin.draft_release.tree import Tree, bring
 from tests.support.altered_tree import VERSION, alter
 
-from edgepack.foundry.draft.survey import survey
-from edgepack.foundry.draft.tree import Tree, bring
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.sources.tree import source_tree
 from edgepack.plugins.context import HostContext

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from edgepack.foundry.draft.tree import Tree
+from bin.draft_release.tree import Tree
 
 DEPS = "cmake/deps.txt"
 

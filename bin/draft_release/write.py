@@ -4,10 +4,11 @@ import json
 import re
 from pathlib import Path
 
+from bin.draft_release.survey import Survey
+from bin.draft_release.tree import Tree
+
 from edgepack.files.pack import TarEntry, write_tarball
 from edgepack.files.store import sha256_of, written_beside
-from edgepack.foundry.draft.survey import Survey
-from edgepack.foundry.draft.tree import Tree
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.room import ROOM, SCHEMA
 from edgepack.foundry.sources.pinned import Archive

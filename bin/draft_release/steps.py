@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from edgepack.foundry.draft.likeness import Share
-from edgepack.foundry.draft.places import Missing, Place
-from edgepack.foundry.draft.survey import Survey
+from bin.draft_release.likeness import Share
+from bin.draft_release.places import Missing, Place
+from bin.draft_release.survey import Survey
 
 _LOSES = {
     "": "no runtime can be made without it",

@@ -4,10 +4,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tests.unit.foundry.draft.trees import remove, write_tree
+from bin.draft_release.tree import VERSION_FILE, bring
+from tests.unit.draft_release.trees import remove, write_tree
 
 from edgepack.errors import DownloadError, UsageError
-from edgepack.foundry.draft.tree import VERSION_FILE, bring
 from edgepack.foundry.sources.tree import HEADER
 
 

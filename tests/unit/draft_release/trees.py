@@ -5,9 +5,9 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from bin.draft_release.tree import VERSION_FILE, Tree
 from tests.unit.foundry.toy import FILES, PATCHES, UNITS, toy_release
 
-from edgepack.foundry.draft.tree import VERSION_FILE, Tree
 from edgepack.foundry.link.index import dump_index
 from edgepack.foundry.patch import Patch
 from edgepack.foundry.release import Release

@@ -3,7 +3,12 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.foundry.draft.trees import (
+from bin.draft_release.markdown import upgrade_page
+from bin.draft_release.places import Place
+from bin.draft_release.steps import steps
+from bin.draft_release.survey import Survey, survey
+from bin.draft_release.tree import Tree
+from tests.unit.draft_release.trees import (
     CHECKS,
     EXTRA,
     LOOKED_UP,
@@ -18,11 +23,6 @@ from tests.unit.foundry.draft.trees import (
 from tests.unit.foundry.toy import UNITS
 
 from edgepack.errors import UsageError
-from edgepack.foundry.draft.markdown import upgrade_page
-from edgepack.foundry.draft.places import Place
-from edgepack.foundry.draft.steps import steps
-from edgepack.foundry.draft.survey import Survey, survey
-from edgepack.foundry.draft.tree import Tree
 from edgepack.foundry.release import Release
 
 FUNCTION = f"{LOOKED_UP}\n  return LookUpByName(NameOfType(type));\n}}\n"

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from edgepack.foundry.draft.places import Place
-from edgepack.foundry.draft.steps import Step, holders, loses, steps
-from edgepack.foundry.draft.survey import Survey
+from bin.draft_release.places import Place
+from bin.draft_release.steps import Step, holders, loses, steps
+from bin.draft_release.survey import Survey
 
 _MOST = 40
 """More lines of a list than this are counted."""

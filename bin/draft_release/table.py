@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bin.draft_release.places import Place
+from bin.draft_release.steps import steps
+from bin.draft_release.survey import Survey
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from edgepack.foundry.draft.places import Place
-from edgepack.foundry.draft.steps import steps
-from edgepack.foundry.draft.survey import Survey
 from edgepack.tables import State, add_row, blocks, table
 
 if TYPE_CHECKING:
-    from edgepack.runtimes.draft import Drafted
+    from bin.draft_release.first_build import Drafted
 
 
 def render_draft(made: Drafted) -> Group:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from edgepack.foundry.draft.likeness import Lines, Near, Share, line_at, line_of, nearest
-from edgepack.foundry.draft.tree import Tree
+from bin.draft_release.likeness import Lines, Near, Share, line_at, line_of, nearest
+from bin.draft_release.tree import Tree
+
 from edgepack.foundry.patch import Patch
 from edgepack.foundry.release import Release
 
