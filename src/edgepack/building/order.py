@@ -14,15 +14,14 @@ from edgepack.models.inspection import TABLE_TARGETS
 from edgepack.models.read.static import is_static_source
 from edgepack.plugins.builder import Builder, RegisteredBuilder
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.given import given_by_target
 from edgepack.plugins.host import PluginHost
-from edgepack.recipes.expected import Expected, expected
-from edgepack.recipes.registry import passes_for, passes_of
+from edgepack.recipes.expected import Expected
+from edgepack.recipes.registry import passes_of
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Target
-from edgepack.reports.budget import foretell_from_weights
 from edgepack.reports.cost import Prices, prices_of
 from edgepack.signing.keys import PrivateKey, load_public
+from edgepack.suitability.decide import require_suitable
 from edgepack.tools import install_hint
 from edgepack.verifier.confined.module_process import text_module
 
@@ -99,16 +98,16 @@ def place_order(
 
 
 def find_model(order: Order) -> ModelSource:
-    """The model as the target can give it. Raises what foretells that it cannot be small enough, or does not fit on the disk."""
+    """The model as the target can give it. Raises what the target refuses it with, and ``DiskFullError`` for what does not fit on the disk."""
     target, context = order.target, order.context
     source = ingest(order.model, reading=target.model.reading, context=context)
-    source = given_by_target(source, order.builder.gives, target.name, context=context)
-    foretold = expected(source, passes_for(source, target.model, context))
-    foretell_from_weights(target, foretold)
-    _require_room(foretold, order)
+    suited = require_suitable(source, target, order.builder, context=context)
+    source = suited.source
+    _require_room(suited.expected, order)
     if is_static_source(source) and target.model.format != "table":
         context.warn(
-            f"{source.name} is a static model: --target {' or '.join(TABLE_TARGETS)} ships its table without ONNX Runtime"
+            f"{source.name} is a static model: --target {' or '.join(TABLE_TARGETS)} ships its table without ONNX Runtime; "
+            "`edgepack inspect` has all targets that do"
         )
     return source
 
