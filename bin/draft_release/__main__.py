@@ -21,7 +21,7 @@ from edgepack.cli.output import print_rich
 from edgepack.errors import EdgepackError, ToolError
 from edgepack.foundry.platforms import find_platform
 from edgepack.plugins.host import load_plugins
-from edgepack.runtimes.library import LibraryOptions
+from edgepack.runtimes.standalone import LibraryOptions
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,15 +19,15 @@ from edgepack.errors import FloorError, MismatchError, ProofError, ToolError, Un
 from edgepack.files.store import written_beside
 from edgepack.foundry.platform import RuntimePlatform
 from edgepack.foundry.release import Release
-from edgepack.foundry.releases.known import RELEASE
-from edgepack.foundry.releases.room import read_room
+from edgepack.foundry.releases.registry import RELEASE
+from edgepack.foundry.releases.release_folder import read_room
 from edgepack.foundry.sources.pinned import Archive, store_path
 from edgepack.foundry.sources.tree import source_tree
 from edgepack.models.find.source import ingest
 from edgepack.operators.config import required
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
-from edgepack.runtimes.library import LibraryOptions
+from edgepack.runtimes.standalone import LibraryOptions
 
 PAGE, DATA = "UPGRADE.md", "draft.json"
 _OF_THE_SOURCES = (FloorError, MismatchError, ProofError, ToolError, UnsupportedModelError)

@@ -10,7 +10,7 @@ from bin.draft_release.tree import Tree
 from edgepack.files.pack import TarEntry, write_tarball
 from edgepack.files.store import sha256_of, written_beside
 from edgepack.foundry.release import Release
-from edgepack.foundry.releases.room import ROOM, SCHEMA
+from edgepack.foundry.releases.release_folder import ROOM, SCHEMA
 from edgepack.foundry.sources.pinned import Archive
 
 _PART = re.compile(r"^\[parts\.onnxruntime\]$.*?(?=^\[parts\.(?!onnxruntime))", re.M | re.S)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from edgepack.cli.listed import target_rows
-from edgepack.plugins import chosen, entry_points
+from edgepack.plugins import enabled, entry_points
 from edgepack.plugins.host import load_plugins
-from edgepack.typed import load_toml
+from edgepack.toml_schema import load_toml
 
 MANY = 50
 CODE = """
@@ -76,7 +76,7 @@ def test_what_is_said_once_is_read_once(site: Path, monkeypatch: pytest.MonkeyPa
 
         return call
 
-    monkeypatch.setattr(chosen, "load_toml", counted(load_toml))
+    monkeypatch.setattr(enabled, "load_toml", counted(load_toml))
     monkeypatch.setattr(entry_points, "_owner", counted(entry_points._owner))
     load_plugins()
     assert len(read) == len(set(read))

@@ -96,7 +96,7 @@ def lib(
     from edgepack.foundry.platforms import find_platform
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
-    from edgepack.runtimes.library import library_options, make_library
+    from edgepack.runtimes.standalone import library_options, make_library
 
     host = load_plugins()
     options = library_options(
@@ -163,8 +163,8 @@ def prove(library: Path, model: Path, levels: Levels, offline: bool, as_json: bo
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.reports.text import proof_table
-    from edgepack.runtimes.known import platform_of
-    from edgepack.runtimes.library import prove_again
+    from edgepack.runtimes.find import platform_of
+    from edgepack.runtimes.standalone import prove_again
 
     platform = platform_of(library, load_plugins().extensions("platform"))
     with host_context(offline=offline) as context:
@@ -186,8 +186,8 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
     from edgepack.models.ort.releases import having, in_words
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
-    from edgepack.runtimes.known import platform_of
-    from edgepack.runtimes.library import fit
+    from edgepack.runtimes.find import platform_of
+    from edgepack.runtimes.standalone import fit
 
     platform = platform_of(library, load_plugins().extensions("platform"))
     with host_context(offline=True) as context:
@@ -242,7 +242,7 @@ def explain(path: Path, members: int, why: str | None, as_json: bool) -> None:
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.reports.explain import render_explanation, render_why
-    from edgepack.runtimes.known import library_in, platform_of
+    from edgepack.runtimes.find import library_in, platform_of
 
     with host_context(offline=True) as context:
         library = library_in(path, work_dir=context.work_dir)

@@ -17,13 +17,13 @@ from edgepack.cli import cli
 from edgepack.errors import EdgepackError, MissingToolError, OutputError, ToolError
 from edgepack.foundry.platform import RuntimeOptions
 from edgepack.foundry.release import Release
-from edgepack.foundry.releases import known
-from edgepack.foundry.releases.room import read_room
+from edgepack.foundry.releases import registry as known
+from edgepack.foundry.releases.release_folder import read_room
 from edgepack.foundry.sources.pinned import fetch_archives
 from edgepack.plugins.context import HostContext
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import LevelProof
-from edgepack.runtimes.library import LibraryOptions
+from edgepack.runtimes.standalone import LibraryOptions
 
 PREPARED = SimpleNamespace(
     needs=Operators(), source=SimpleNamespace(name="a-model"), file=Path("model.ort"), precision="int8"

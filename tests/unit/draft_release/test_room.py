@@ -16,8 +16,8 @@ from edgepack.errors import ToolError, UsageError
 from edgepack.foundry.patch import RuntimeRequest
 from edgepack.foundry.processors.x86_64 import X86_64
 from edgepack.foundry.release import Release
-from edgepack.foundry.releases import known
-from edgepack.foundry.releases.room import ROOM, read_room
+from edgepack.foundry.releases import registry as known
+from edgepack.foundry.releases.release_folder import ROOM, read_room
 from edgepack.records.operators import Operators
 
 ANY = RuntimeRequest(kind="", arch="", needs=Operators(), possible=Operators())

@@ -8,7 +8,7 @@ from bin.draft_release.survey import survey
 from bin.draft_release.tree import Tree, bring
 from tests.support.altered_tree import VERSION, alter
 
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.sources.tree import source_tree
 from edgepack.plugins.context import HostContext
 

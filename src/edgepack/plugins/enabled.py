@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgepack.errors import UsageError
 from edgepack.plugins.entry_points import Point
-from edgepack.typed import Malformed, check_value, load_toml
+from edgepack.toml_schema import Malformed, check_value, load_toml
 
 VARIABLE = "EDGEPACK_DISABLE_PLUGINS"
 """Names of plugins, separated by commas, or ``*``: none but edgepack's own."""

@@ -20,9 +20,9 @@ from edgepack.files.shared import SharedStore
 from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
-from edgepack.project.remembered import described, is_memory, names_beside, remember, same_delegates
+from edgepack.project.state_file import described, is_memory, names_beside, remember, same_delegates
 from edgepack.records.bundle import Bundle
-from edgepack.verifier.made_here import remember_from_store
+from edgepack.verifier.trusted_bundles import remember_from_store
 
 KIND = "cell"
 MEMORY = "cell.json"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import UsageError
-from edgepack.project.cells import cells_of
 from edgepack.project.file import Project, find_project
+from edgepack.project.matrix import cells_of
 
 PROJECT = """
 store = "store"

@@ -20,7 +20,7 @@ from edgepack.reports.cost import prices_of
 from edgepack.reports.measure import measure, weigh
 from edgepack.reports.sections import with_sections
 from edgepack.signing.keys import PublicKey
-from edgepack.typed import Malformed, check_value, read_table
+from edgepack.toml_schema import Malformed, check_value, read_table
 
 NOT_RUN = Verification(status="not verified", reason="not run now; `edgepack verify` does")
 FINDS_OUT = "`edgepack verify` finds out"

@@ -14,10 +14,10 @@ from edgepack.records.figures import shortfalls
 from edgepack.records.model import ModelSource
 from edgepack.records.report import Retrieval, Verification
 from edgepack.records.target import ModelOptions
-from edgepack.verifier import quality
+from edgepack.verifier import vector_quality
 from edgepack.verifier.metrics import lowest_cosine, rank, shared, top
-from edgepack.verifier.quality import batch_independence, measure_quality
 from edgepack.verifier.tasks.wordnet import NoWordNet, Task, read_synsets, retrieval_task
+from edgepack.verifier.vector_quality import batch_independence, measure_quality
 
 NOUNS = """\
   1 This software and database is being provided to you, the LICENSEE, by Princeton
@@ -127,7 +127,7 @@ def test_retrieval_is_measured_beside_the_full_precision_model(
         words=("small", "hello"),
         belongs=(0, 1),
     )
-    monkeypatch.setattr(quality, "retrieval_task", lambda **asked: task)
+    monkeypatch.setattr(vector_quality, "retrieval_task", lambda **asked: task)
     seen: list[str] = []
 
     def embed(texts: Sequence[str]) -> np.ndarray:

@@ -8,7 +8,7 @@ from pathlib import Path
 from edgepack.errors import UsageError
 from edgepack.models.find.catalogue import load_catalogue
 from edgepack.project.file import Project, Wanted
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,10 +21,10 @@ from edgepack.models.export.source_key import source_key
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import PluginHost, load_plugins
-from edgepack.project.cells import Cell
-from edgepack.project.finished import KIND, offer, take
-from edgepack.project.orders import Order, Result, failed
-from edgepack.project.remembered import is_up_to_date, memory_of, remember
+from edgepack.project.jobs import Order, Result, failed
+from edgepack.project.matrix import Cell
+from edgepack.project.remote_results import KIND, offer, take
+from edgepack.project.state_file import is_up_to_date, memory_of, remember
 from edgepack.project.stores import open_shared
 from edgepack.recipes.registry import key_of_passes, passes_for
 from edgepack.records.model import ModelSource

@@ -7,10 +7,10 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.foundry.compile.archive import KernelArchive, open_archive
 from edgepack.foundry.link.composition import COMPOSITION, write_composition
+from edgepack.foundry.link.postlink import MAP, settle
 from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
-from edgepack.foundry.link.settle import MAP, settle
 from edgepack.foundry.release import Release
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.symbols import check_floor

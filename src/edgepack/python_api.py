@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from edgepack.models.inspection import ModelInspection
     from edgepack.plugins.context import HostContext
-    from edgepack.project.orders import Result
+    from edgepack.project.jobs import Result
     from edgepack.records.device import DeviceProof, DeviceResult, OnDevices
     from edgepack.records.report import Report, Verification
     from edgepack.records.target import ModelOptions
@@ -149,8 +149,8 @@ def build(
     """
     from edgepack.plugins.host import load_plugins
     from edgepack.project.build import Workforce, build_cells
-    from edgepack.project.cells import cells_of
     from edgepack.project.file import find_project
+    from edgepack.project.matrix import cells_of
     from edgepack.project.stores import address_of
 
     found = find_project(None if project is None else Path(project))
@@ -182,9 +182,9 @@ def prove(
     password; records are signed with it.
     """
     from edgepack.device.session import parse_address
-    from edgepack.project.cells import cells_of
+    from edgepack.finished_bundle import Built, prove_built
     from edgepack.project.file import find_project
-    from edgepack.verification import Built, prove_built
+    from edgepack.project.matrix import cells_of
 
     found = find_project(None if project is None else Path(project))
     devices = [parse_address(f"{name}={address}") for name, address in found.devices.items()]
@@ -239,7 +239,7 @@ def quantize(
     from edgepack.recipes.registry import passes_of
     from edgepack.records.target import ModelOptions, Platform
     from edgepack.verifier.gate import verification_texts
-    from edgepack.verifier.quality import measure_quality
+    from edgepack.verifier.vector_quality import measure_quality
 
     texts = None if calibration is None else Path(calibration)
     options = ModelOptions(recipe=recipe, format=format, calibration=texts)
@@ -303,7 +303,7 @@ def verify(
     ``other_vectors`` is such a file from another machine, to compare with. Raises ``VerificationError`` for a bundle that fails and
     ``BundleError`` for a damaged one.
     """
-    from edgepack import verification
+    from edgepack import finished_bundle as verification
     from edgepack.signing.keys import load_public
 
     limits = _limits(target, min_cosine)
@@ -352,7 +352,7 @@ def verify_on(
     ``devices`` are what ``--on`` takes. What they measured is written to ``record`` (``None``: beside the bundle) and signed with ``sign``, the
     file of a private key with ``password``. The rest is as for ``verify``.
     """
-    from edgepack import verification
+    from edgepack import finished_bundle as verification
     from edgepack.device.session import parse_address
     from edgepack.signing.keys import load_public
 
@@ -393,7 +393,7 @@ def check_device(
     ``device`` is an id of the record or a processor. Raises ``DeviceError`` if it did not pass there by the limits of ``target`` and
     ``min_cosine``, or if the record was neither written on this machine nor signed with ``key``, the file of a public key.
     """
-    from edgepack import verification
+    from edgepack import finished_bundle as verification
     from edgepack.signing.keys import load_public
 
     with _context() as context:
@@ -410,7 +410,7 @@ def check_device(
 
 def _limits(target: str | Path | None, min_cosine: float | None) -> ModelOptions | None:
     """Those that the caller names; ``None``: the bundle's own where it was made here, else edgepack's."""
-    from edgepack import verification
+    from edgepack import finished_bundle as verification
     from edgepack.plugins.host import load_plugins
 
     limits = None if target is None else load_plugins().target(str(target)).model
@@ -434,7 +434,7 @@ def check_signature(
     This runs nothing. Raises ``SignatureError`` if the bundle is not signed with the key or is older than ``min_version``, ``BundleError``
     if it is damaged.
     """
-    from edgepack import verification
+    from edgepack import finished_bundle as verification
     from edgepack.signing.keys import load_public
 
     with _context() as context:
@@ -451,7 +451,7 @@ def sign(
     path: str | Path, *, key: str | Path, password: str | None = None, force: bool = False
 ) -> list[Path]:
     """Sign a bundle's folder and the archive beside it, or any file, as `edgepack sign` does; returns the files that it wrote."""
-    from edgepack.project.remembered import signing
+    from edgepack.project.state_file import signing
     from edgepack.signing.signatures import sign_path
 
     with _context() as context, signing(Path(path)):
@@ -478,7 +478,7 @@ def report(
     was not made here is what its maker says (``said_by``), unless its report is signed with ``key``, the file of a public key; a bundle that is
     neither made here nor signed with it raises ``SignatureError``.
     """
-    from edgepack.recorded.again import report_again
+    from edgepack.recorded.measured_again import report_again
     from edgepack.signing.keys import load_public
 
     with _context() as context:
@@ -516,7 +516,7 @@ def _vectors(path: Path, texts: Sequence[str]) -> NDArray[float32]:
     import numpy
 
     from edgepack.bundles.manifest import open_bundle
-    from edgepack.verifier.made_here import runner_for
+    from edgepack.verifier.trusted_bundles import runner_for
 
     if isinstance(texts, str):
         raise TypeError("embed takes a list of texts, not one text: embed([text])")

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from edgepack.errors import BundleError
+from edgepack.finished_bundle import reading_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import UNSAID, Reading
-from edgepack.verification import reading_of
 
 SET = {"pooling": "cls", "normalize": False, "prompts": {"query": "q: "}}
 
 
 @pytest.fixture
 def made_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgepack.verification.may_run", lambda bundle, *, asked, context: True)
+    monkeypatch.setattr("edgepack.finished_bundle.may_run", lambda bundle, *, asked, context: True)
 
 
 def bundle(**model: Any) -> Bundle:
@@ -41,7 +41,7 @@ def test_what_makes_no_sense_is_said(context: HostContext, odd: Any) -> None:
 
 
 def test_what_a_stranger_set_does_not_count(context: HostContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgepack.verification.may_run", lambda bundle, *, asked, context: asked)
+    monkeypatch.setattr("edgepack.finished_bundle.may_run", lambda bundle, *, asked, context: asked)
     with context.story.step("model") as step:
         assert reading_of(bundle(set=SET), context) == UNSAID
         assert reading_of(bundle(), context) == UNSAID

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from edgepack.typed import Malformed, check_value, keys_of, load_toml, parse_toml, read_table
+from edgepack.toml_schema import Malformed, check_value, keys_of, load_toml, parse_toml, read_table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.berts import write_bert
 from tests.support.command import edgepack
 
-from edgepack import library
+from edgepack import python_api
 from edgepack.errors import ModelError, TargetError, UsageError
 from edgepack.records.target import Reading
 
@@ -48,17 +48,17 @@ def test_the_package_itself_has_the_functions_whatever_of_it_was_imported() -> N
         "verify",
         "verify_on",
     ]
-    assert done.stdout == f"{['edgepack.library'] * len(names)} {sorted([*names, '__version__'])}\n"
+    assert done.stdout == f"{['edgepack.python_api'] * len(names)} {sorted([*names, '__version__'])}\n"
 
 
 def test_a_machine_without_a_target_of_its_own_has_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "ppc64le")
     with pytest.raises(UsageError, match="no target builds for Linux on ppc64le"):
-        library.bundle("no-such-model", offline=True)
+        python_api.bundle("no-such-model", offline=True)
 
 
 def test_a_model_is_inspected_as_the_command_does(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = library.inspect(model, reading=Reading(pooling="cls"), offline=True)
+    found = python_api.inspect(model, reading=Reading(pooling="cls"), offline=True)
     assert (found.dimension, found.pooling.mode) == (32, "cls")
     assert capsys.readouterr() == ("", "")
     said = json.loads(edgepack("inspect", str(model), "--pooling", "cls", "--offline", "--json").stdout)
@@ -68,7 +68,7 @@ def test_a_model_is_inspected_as_the_command_does(model: Path, capsys: pytest.Ca
 def test_a_model_is_quantized_into_a_folder_that_is_a_model(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = library.quantize(model, recipe="fp16", output=tmp_path / "small", offline=True, progress=True)
+    made = python_api.quantize(model, recipe="fp16", output=tmp_path / "small", offline=True, progress=True)
     assert made.file.parent == tmp_path / "small" and made.size == made.file.stat().st_size
     assert made.precision == "fp16"
     assert made.verification.mean_cosine > 0.999
@@ -77,11 +77,11 @@ def test_a_model_is_quantized_into_a_folder_that_is_a_model(
 
 def test_what_goes_wrong_is_an_error_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
-        library.inspect("no-such-model", offline=True)
+        python_api.inspect("no-such-model", offline=True)
     assert caught.value.hint
     with pytest.raises(TargetError, match="there is no target linux-x68"):
-        library.bundle(target="linux-x68")
+        python_api.bundle(target="linux-x68")
     with pytest.raises(TargetError, match="unknown option modle"):
-        library.bundle(target="linux-x86-min", settings={"modle": 1})
+        python_api.bundle(target="linux-x86-min", settings={"modle": 1})
     with pytest.raises(TargetError, match="int9"):
-        library.bundle(target="linux-x86-min", recipe="int9", output=tmp_path, offline=True)
+        python_api.bundle(target="linux-x86-min", recipe="int9", output=tmp_path, offline=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.bundles import room
+from edgepack.bundles import disk_space
 from edgepack.errors import DiskFullError
 
 ELSEWHERE = Path("/dev/shm")
@@ -12,8 +12,8 @@ ELSEWHERE = Path("/dev/shm")
 
 
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, *, output: Path, **sizes: int) -> None:
-    monkeypatch.setattr(room, "free_bytes", lambda path: free + room.FLOOR)
-    room.require_room(output=output, cache=tmp_path / "cache", **sizes)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda path: free + disk_space.FLOOR)
+    disk_space.require_room(output=output, cache=tmp_path / "cache", **sizes)
 
 
 def test_what_is_on_one_disk_is_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

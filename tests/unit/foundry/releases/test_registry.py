@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.foundry.releases import known
+from edgepack.foundry.releases import registry as known
 from edgepack.plugins.context import HostContext
 
 

@@ -41,16 +41,16 @@ from edgepack.signing.signatures import (
     require_signed_file,
     require_version,
 )
-from edgepack.typed import Malformed, read_table
+from edgepack.toml_schema import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.confined.module_process import module_of
 from edgepack.verifier.copies import require_used_files
 from edgepack.verifier.facts import given_by_bundle, require_facts, require_precision, require_promises
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.made_here import may_run, runner_for
 from edgepack.verifier.proofs import Known, prove_bundle, require_bits
 from edgepack.verifier.run import BundleRunner
 from edgepack.verifier.texts.drawn import new_seed
+from edgepack.verifier.trusted_bundles import may_run, runner_for
 
 NOT_RUN = (
     "its files are as its manifest lists them, but it was not made on this machine, and its program was not run; "

@@ -10,7 +10,7 @@ from edgepack.bundles.archive import pack
 from edgepack.errors import BundleError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
-from edgepack.runtimes import known
+from edgepack.runtimes import find as known
 
 __all__ = ["assembled", "bundle", "model", "runner", "runtime", "sound", "source", "target"]
 

@@ -11,7 +11,7 @@ from edgepack.files.archives import SUFFIXES
 from edgepack.foundry.platform import RuntimeOptions, RuntimePlatform
 from edgepack.foundry.platforms import find_platform, platforms
 from edgepack.foundry.release import Release
-from edgepack.foundry.releases.known import find_release
+from edgepack.foundry.releases.registry import find_release
 from edgepack.records.runtime import RuntimeKind
 from edgepack.records.target import Platform
 

@@ -15,7 +15,7 @@ from edgepack.models.reference import cached_reference
 from edgepack.records.model import ModelSource
 from edgepack.records.report import LengthFigure, Retrieval, Verification
 from edgepack.verifier.metrics import compare, lowest_cosine, rank, shared
-from edgepack.verifier.tasks.asked import task_figures
+from edgepack.verifier.tasks.full_gate import task_figures
 from edgepack.verifier.tasks.wordnet import NoWordNet, retrieval_task
 
 if TYPE_CHECKING:

@@ -14,15 +14,15 @@ from edgepack.plugins.host import load_plugins
 from edgepack.recipes.registry import passes_for, passes_of
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Platform
-from edgepack.runtimes.known import platform_of
-from edgepack.runtimes.library import (
+from edgepack.runtimes.find import platform_of
+from edgepack.runtimes.linux import LINUX_X86_64
+from edgepack.runtimes.standalone import (
     LibraryOptions,
     library_options,
     make_library,
     prove_again,
     worst_by_level,
 )
-from edgepack.runtimes.linux import LINUX_X86_64
 
 
 def test_without_a_target() -> None:

@@ -14,9 +14,9 @@ from typing import Any
 from edgepack.errors import UsageError
 from edgepack.foundry.patch import Patch
 from edgepack.foundry.release import Release
-from edgepack.foundry.releases.known import find_release
-from edgepack.typed import Malformed, load_toml
-from edgepack.words import did_you_mean
+from edgepack.foundry.releases.registry import find_release
+from edgepack.terminal_text import did_you_mean
+from edgepack.toml_schema import Malformed, load_toml
 
 ROOM = "room.toml"
 SCHEMA = 1

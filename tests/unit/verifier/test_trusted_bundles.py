@@ -7,7 +7,7 @@ from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.confined.limits import MEMORY, limits_for
-from edgepack.verifier.made_here import is_made_here, may_run, remember
+from edgepack.verifier.trusted_bundles import is_made_here, may_run, remember
 
 
 def bundle_of(name: str, directory: Path = Path("/nowhere")) -> Bundle:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgepack.errors import ModelError
-from edgepack.typed import Malformed, read_table
+from edgepack.toml_schema import Malformed, read_table
 
 KEY = "edgepack"
 """In config.json."""

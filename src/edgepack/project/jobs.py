@@ -6,7 +6,7 @@ from typing import Literal
 
 import edgepack
 from edgepack.errors import EdgepackError
-from edgepack.project.cells import Cell
+from edgepack.project.matrix import Cell
 from edgepack.records.report import Report
 
 State = Literal["made", "from the store", "up to date", "to be made", "in the store", "failed"]

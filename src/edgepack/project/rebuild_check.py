@@ -112,7 +112,7 @@ def _build_elsewhere(order: Order, root: Path, context: HostContext) -> None:
         "LC_ALL": "C",
         "TZ": "Asia/Kathmandu",
     }
-    command: list[str | Path] = [sys.executable, "-m", "edgepack.project.again", file]
+    command: list[str | Path] = [sys.executable, "-m", "edgepack.project.rebuild_check", file]
     context.run(command, cwd=root / "another folder", env=surroundings)
 
 

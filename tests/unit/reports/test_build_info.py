@@ -5,7 +5,7 @@ from datetime import datetime
 from tests.support.golden import ROOT
 
 from edgepack.records.report import Made
-from edgepack.reports.made import command_of, made_now
+from edgepack.reports.build_info import command_of, made_now
 from edgepack.targets import read_target
 
 MANIFEST = {"model": {"origin": "catalogue:org/model"}, "target": {"name": "linux-x86-min"}}

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, Self, TypeVar
 
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 T = TypeVar("T")
 How = Mapping[str, Callable[[Any], object]]

@@ -11,7 +11,7 @@ from edgepack.bundles.place import placed_folder, require_free, require_writable
 from edgepack.errors import BundleError, ModelError, UsageError
 from edgepack.foundry.link.composition import COMPOSITION
 from edgepack.foundry.platform import RuntimeOptions, RuntimePlatform
-from edgepack.foundry.releases.room import read_room
+from edgepack.foundry.releases.release_folder import read_room
 from edgepack.models.find.source import ingest
 from edgepack.operators.config import (
     format_config,
