@@ -5,7 +5,8 @@ A mutant is one change of a line that compiles. What is not here because nothing
 - attention's last tile of causal texts (``if (task.causal) last = …``), and its loops for two vectors: slower, the same numbers;
 - zeros behind a short tile's keys: scores of what lies there are overwritten;
 - zeros behind a block's queries: what is made of them is read by nobody;
-- ``score > 0.5f * LOWEST``: what a tile of masked keys alone adds is faded to nothing by the tile that has a query's own key;
+- ``earlier > 0.5f * LOWEST``: what a tile of masked keys alone adds is faded to 2^-100 of it without that, and then to nothing seen;
+- what is fetched before it is wanted: slower without;
 - rows of a piece rounded down: more pieces, of fewer rows;
 - dpbusds for dpbusd: sums stay below 2^31, so nothing saturates;
 - ``if (!task.tokens) return``: a text of no tokens has nothing to attend to;
@@ -67,9 +68,16 @@ NORMS = (
     kernel("norms", "/ float(width) + epsilon)", "/ float(width))"),
     kernel("norms", "squares.parts[part] += numbers * numbers", "squares.parts[part] = numbers * numbers"),
     kernel("norms", "task.without_mean ? 0 : sum_of(total)", "sum_of(total)"),
-    kernel("norms", "if (task.shift) numbers += load(task.shift + at);", ""),
+    kernel("norms", "if (task.shift) numbers += load(task.shift + column);", ""),
     kernel("norms", "    total += turned<1>(total);\n", "", file="numbers.inc"),
-    kernel("norms", "quantize_row(output, task.smoothing, 0", "quantize_row(output, nullptr, 0"),
+    kernel(
+        "norms",
+        "quantize_few(output, width, task.smoothing, 0",
+        "quantize_few(output, width, nullptr, 0",
+    ),
+    kernel("norms", "- means[each])", "- means[0])"),
+    kernel("norms", "* by[each] *", "* by[0] *"),
+    kernel("norms", "first < FEW ? task.rows - first : FEW", "first < FEW ? FEW : FEW"),
     kernel(
         "norms_of_heads", "root_of(numbers, 0, task.epsilon, task.size)", "root_of(numbers, 0, 0, task.size)"
     ),
@@ -88,8 +96,13 @@ BYTES = (
         file="numbers.inc",
     ),
     kernel(
-        "bytes", "quantize_row(task.input + row * task.stride,", "quantize_row(task.input + row * task.width,"
+        "bytes",
+        "quantize_few(task.input + row * task.stride, task.stride,",
+        "quantize_few(task.input + row * task.width, task.width,",
     ),
+    kernel("bytes", "range_of(rows + each * stride", "range_of(rows + each * width"),
+    kernel("bytes", "    for (; at < width; at += LANES) look(at, 0);\n", ""),
+    kernel("bytes", "larger(most[2], most[3])", "most[2]"),
     kernel("zeros_are_the_byte_of_zero", "range > SMALLEST_RANGE ? range : SMALLEST_RANGE", "range"),
     kernel(
         "halves_go_to_even_bytes",
@@ -157,8 +170,8 @@ BITS = (
     kernel("products", "#pragma clang fp contract(off)", "", level="avx512", file="unfused.h"),
     kernel(
         "norms",
-        "                total.parts[part] += numbers;\n",
-        "                total.parts[0] += numbers;\n",
+        "            total.parts[part] += numbers;\n",
+        "            total.parts[0] += numbers;\n",
     ),
     numbers(
         "norms",
@@ -175,8 +188,9 @@ BITS = (
 ATTENTION = (
     attention("tiles.query_scales[tile.at + each];", "tiles.query_scales[tile.at];"),
     attention("tiles.key_scales + tile.first + at)", "tiles.key_scales + at)"),
-    attention("largest = larger(largest, load(row + key))", "largest = smaller(largest, load(row + key))"),
-    attention("total * fade + sum_of(sums)", "total + sum_of(sums)"),
+    attention("largest = larger(largest, load(scores", "largest = smaller(largest, load(scores"),
+    attention("load(totals + at) * load(made.fades + at)", "load(totals + at)"),
+    attention("tiles.totals[tile.at + each] = totals[each]", "tiles.totals[tile.at + each] = totals[0]"),
     attention("at < tile.padded; at++) row[at] = LOWEST;", "at < tile.padded; at++) row[at] += 0;"),
     attention("apart > task.radius)", "apart >= task.radius)"),
     attention("task.causal && key > query", "task.causal && key >= query"),
@@ -186,10 +200,10 @@ ATTENTION = (
     attention("last = end + task.radius < last ? end + task.radius : last", "last = end < last ? end : last"),
     attention("task.value + group * task.size", "task.value"),
     attention("1 / tiles.totals[at]", "1 / tiles.totals[0]"),
-    attention("load(to) * weighed[each].fade", "load(to)"),
+    attention("load(to) * weighed.fades[each]", "load(to)"),
     attention("power *= load(tiles.value_scales + tile.first + key);", ""),
-    attention("heavy / 255.0f}", "heavy / 256.0f}"),
-    attention("share = 255.0f / heavy", "share = 254.0f / heavy"),
+    attention("load(heavy + at) / 255.0f", "load(heavy + at) / 256.0f"),
+    attention("255.0f / load(heavy + at)", "254.0f / load(heavy + at)"),
     attention("int(each * PART_BITS)", "int(each * PART_BITS / 2)"),
     attention("(MIDDLE - QUERY_ZERO)", "MIDDLE", level="avx512"),
     attention("sum += load(values + key", "sum = load(values + key"),
@@ -262,8 +276,8 @@ LEVELS = (
     arm64("products", "int32_t(0x80808080)", "int32_t(0x00808080)", file="kernels_neon.cc"),
     arm64(
         "attention",
-        "largest = larger(largest, load(row + key))",
-        "largest = smaller(largest, load(row + key))",
+        "largest = larger(largest, load(scores",
+        "largest = smaller(largest, load(scores",
         file="attention.inc",
     ),
 )
