@@ -58,6 +58,11 @@ def attention(now: str, then: str, *, level: str = "avx2") -> Mutant:
     return kernel("attention", now, then, level=level, file="attention.inc")
 
 
+def bits(file: str, now: str, then: str, *, level: str) -> Mutant:
+    """What one digest of a small plan's vectors sees."""
+    return Mutant(file=file, now=now, then=then, test="test_bits.py::test_one_digest", level=level)
+
+
 def session(test: str, now: str, then: str) -> Mutant:
     return Mutant(file="session.cc", now=now, then=then, test=f"test_session.py::test_{test}")
 
@@ -184,6 +189,11 @@ BITS = (
     numbers("gates", "below = power / (1.0f + power)", "below = power * (1.0f / (1.0f + power))"),
     attention("constexpr float LOG2E = 1.44269504f", "constexpr float LOG2E = 1.44269516f"),
     attention("127.0f / range", "1 / scale"),
+    bits("unfused.h", "#pragma clang fp contract(off)", "#pragma clang fp contract(fast)", level="avx512"),
+    bits("kernels.inc", "total.parts[part] += numbers;\n", "total.parts[0] += numbers;\n", level="avx2"),
+    bits("numbers.inc", "total += turned<2>(total);", "total += turned<3>(total);", level="sse41"),
+    bits("numbers.inc", "0.242210984f", "0.242210999f", level="base"),
+    bits("numbers.inc", "1.6666665459e-1f", "1.6666666955e-1f", level="avx2"),
 )
 ATTENTION = (
     attention("tiles.query_scales[tile.at + each];", "tiles.query_scales[tile.at];"),
