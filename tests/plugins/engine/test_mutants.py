@@ -193,7 +193,7 @@ BITS = (
     bits("kernels.inc", "total.parts[part] += numbers;\n", "total.parts[0] += numbers;\n", level="avx2"),
     bits("numbers.inc", "total += turned<2>(total);", "total += turned<3>(total);", level="sse41"),
     bits("numbers.inc", "0.242210984f", "0.242210999f", level="base"),
-    bits("numbers.inc", "1.6666665459e-1f", "1.6666666955e-1f", level="avx2"),
+    bits("numbers.inc", "1.6666665459e-1f", "1.6665e-1f", level="avx2"),
 )
 ATTENTION = (
     attention("tiles.query_scales[tile.at + each];", "tiles.query_scales[tile.at];"),
