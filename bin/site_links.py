@@ -1,15 +1,21 @@
-"""A hook of MkDocs: a link of a page to a file of the repository that is no page leads to the repository.
+"""A hook of MkDocs: links of pages to files of the repository that are no pages lead to the repository, and the reference is written.
 
 The pages link to sources and to each other by relative paths, as GitHub shows them; the site has only what is in ``docs/``.
 """
 
 import posixpath
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.pages import Page
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.support.interface import interface_page
+
+INTERFACE = "<!-- the public interface -->"
 LINK = re.compile(r"\]\((\.\./[^)\s]+)\)")
 
 
@@ -21,4 +27,6 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: An
         path = posixpath.normpath(posixpath.join(folder, link[1]))
         return link[0] if path.startswith("docs/") else f"]({config.extra['repository']}/blob/main/{path})"
 
+    if INTERFACE in markdown:
+        markdown = markdown.replace(INTERFACE, interface_page())
     return LINK.sub(led, markdown)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgepack.api import BundleError
-from edgepack.api.kit import ELF64
+from edgepack.files.elf_reader import ELF64
 
 MAGIC = 0xBA55ED50
 SECTION = ".nv_fatbin"

@@ -7,7 +7,8 @@ are found by address, never by offset: what was taken out of a file has an addre
 from collections.abc import Callable, Iterator
 
 from edgepack.api import BundleError
-from edgepack.api.kit import ELF64, Elf, ElfError, ElfSection, ElfSegment, read_elf
+from edgepack.api.kit import Elf, ElfSegment, read_elf
+from edgepack.files.elf_reader import ELF64, ElfError, ElfSection
 
 PAGE = 0x1000
 WORDS_64_LITTLE = b"\x02\x01"

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from edgepack.api import BundleError
-from edgepack.api.kit import ElfError, read_elf
+from edgepack.api.kit import read_elf
+from edgepack.files.elf_reader import ElfError
 from edgepack_cuda.fatbin import Code, Fatbin
 
 FUNCTION, SYMBOLS = 2, 2

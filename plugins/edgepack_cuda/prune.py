@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from edgepack.api import BundleError, TargetError
-from edgepack.api.kit import ELF64, ElfSection
+from edgepack.files.elf_reader import ELF64, ElfSection
 from edgepack_cuda.fatbin import SECTION, Code, Fatbin, architecture_key, fatbin_bytes, only, read_fatbins
 from edgepack_cuda.image import Image, memory_of, punch, read_image
 from edgepack_cuda.nvidia import dotted

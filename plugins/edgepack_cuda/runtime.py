@@ -7,17 +7,17 @@ from pathlib import Path
 
 from edgepack.api import BuildContext, BundleError
 from edgepack.api.kit import (
-    Closure,
     RuntimeFolder,
     SourceFile,
-    SystemLibrary,
     Wheel,
     closure_of,
-    opened_libraries,
     system_libraries,
     wheel_file,
     wheel_files,
 )
+from edgepack.files.elf import opened_libraries
+from edgepack.files.shared_libraries import Closure
+from edgepack.runner.runtime_folder import SystemLibrary
 from edgepack_cuda.image import read_image
 from edgepack_cuda.lists import lists_for, select_units
 from edgepack_cuda.nvidia import (

@@ -14,17 +14,16 @@ from edgepack.api.kit import (
     RuntimeFolder,
     SourceFile,
     Wheel,
-    architecture,
     closure_of,
     fetch_archives,
     license_text,
-    shrunk,
-    stock_files,
-    stock_wheel,
     unpack_matching,
     wheel_file,
-    wheel_of_file,
 )
+from edgepack.fetch.wheels import wheel_of_file
+from edgepack.files.elf import architecture
+from edgepack.files.elf_shrink import shrunk
+from edgepack.models.ort.releases import stock_files, stock_wheel
 
 SCHEMA = "1"
 DISTRIBUTION = "onnxruntime"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from edgepack.api import Bundle, Platform, Report
-from edgepack.api.kit import reduced_size
+from edgepack.reports.reduced import reduced_size
 
 
 def price_rows(bundle: Bundle, report: Report) -> Iterable[tuple[str, str]]:

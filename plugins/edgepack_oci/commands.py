@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgepack.api.kit import common_options, foreign, host_context, print_json, say
+from edgepack.api.kit import common_options, host_context, print_json, say
+from edgepack.words import foreign
 
 if TYPE_CHECKING:
     from edgepack_oci.push import Pushed
@@ -124,12 +125,15 @@ def pull_command(
                 "reference": str(pulled.reference),
                 "key": pulled.said_by.key or None,
                 "said_by": asdict(pulled.said_by),
+                "devices": None if pulled.devices is None else str(pulled.devices),
             }
         )
     else:
         version = f"version {foreign(pulled.version)}" if pulled.version else "without a version"
         say(f"{pulled.bundle.directory}\n{pulled.reference}")
         say(f"{foreign(pulled.bundle.name)}, {version}, {pulled.said_by}")
+        if pulled.devices is not None:
+            say(f"devices: {pulled.devices}")
 
 
 def _lines(pushed: "Pushed") -> list[str]:

@@ -5,22 +5,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgepack.api import BuildContext, Bundle, BundleError, UsageError
+from edgepack.api import BuildContext, Bundle, BundleError, EdgepackError, UsageError
 from edgepack.api.axes import DownloadError, HashMismatchError
 from edgepack.api.kit import (
     PublicKey,
     Word,
-    foreign,
     load_public,
     open_bundle,
-    placed_folder,
-    require_name,
     require_numbers,
     require_signed,
     require_version,
-    unpack_layers,
     word_of_bundle,
 )
+from edgepack.bundles.archive import unpack_layers
+from edgepack.bundles.place import placed_folder
+from edgepack.device.record import lay_record_files
+from edgepack.signing.signatures import require_name
+from edgepack.words import foreign
 from edgepack_oci.content.documents import (
     BUNDLE,
     DOCKER_CONFIG,
@@ -33,8 +34,9 @@ from edgepack_oci.content.documents import (
     read_descriptor,
     read_document,
 )
-from edgepack_oci.content.image import ARCHITECTURES, platform_name
+from edgepack_oci.content.image import ARCHITECTURES, platform_name, platform_of
 from edgepack_oci.content.layers import LIBC
+from edgepack_oci.content.proof import SIGNATURE, STATEMENT, devices_tags
 from edgepack_oci.content.reference import Reference
 from edgepack_oci.places.place import Place
 from edgepack_oci.push import open_place
@@ -56,6 +58,8 @@ class Pulled:
     """With the digest that the tag named."""
     said_by: Word
     """Whose word its name, its version and all else in its manifest are."""
+    devices: Path | None = None
+    """The record of what devices measured of it, which came along; whose word that is, its signature says."""
 
     @property
     def version(self) -> str:
@@ -114,8 +118,42 @@ def pull(
                 message = error.message.replace(str(folder), str(reference))
                 raise BundleError(message, hint="push the bundle again") from error
             said_by = _require_wanted(bundle, wanted, public, name, reference, context)
-    placed = Bundle(directory=output or Path(name), manifest=bundle.manifest)
-    return Pulled(bundle=placed, reference=reference.at(first.digest), said_by=said_by)
+        placed = Bundle(directory=output or Path(name), manifest=bundle.manifest)
+        devices = _devices(place, reference, placed, force, context)
+    return Pulled(bundle=placed, reference=reference.at(first.digest), said_by=said_by, devices=devices)
+
+
+def _devices(
+    place: Place, reference: Reference, bundle: Bundle, force: bool, context: BuildContext
+) -> Path | None:
+    """The record that was pushed with a bundle, beside its folder; what is wrong with it leaves the bundle as right as it is."""
+    for tag in devices_tags(reference.tag, platform_name(platform_of(bundle))):
+        try:
+            manifest = place.manifest(tag)
+        except DownloadError:
+            continue
+        try:
+            record, signature = _record_of(place, manifest, f"{reference.tagged(tag)}")
+            file = lay_record_files(bundle, record, signature, force=force)
+        except EdgepackError as error:
+            context.warn(f"{reference.tagged(tag)}: {error.message}")
+            continue
+        if file is None:
+            context.warn(f"what devices measured was not kept: another record lies beside {bundle.directory}")
+        return file
+    return None
+
+
+def _record_of(place: Place, manifest: Document, where: str) -> tuple[bytes, bytes | None]:
+    """A record and its signature. Raises ``BundleError``, ``DownloadError`` and ``HashMismatchError``."""
+    layers = read_document(manifest.content, where).get("layers")
+    if not isinstance(layers, list) or not 0 < len(layers) <= 2:
+        raise BundleError("it is no record of devices", hint="push it again")
+    said = {each.media_type: each for each in (read_descriptor(layer, where) for layer in layers)}
+    if STATEMENT not in said:
+        raise BundleError("it is no record of devices", hint="push it again")
+    signature = said.get(SIGNATURE)
+    return place.config(said[STATEMENT]), None if signature is None else place.config(signature)
 
 
 def _require_wanted(

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle
-from edgepack.api.kit import open_bundle, record_files, unpack_bundle
-from edgepack_oci.content.proof import DEVICES_TAG, proof_of
+from edgepack.api.kit import open_bundle, unpack_bundle
+from edgepack.device.record import record_files
+from edgepack_oci.content.proof import devices_tags, proof_of
 from edgepack_oci.content.reference import Reference
 from edgepack_oci.content.release import Packed, make_release
 from edgepack_oci.places.layout import Layout
@@ -75,8 +76,8 @@ def push(paths: Sequence[Path], reference: Reference, *, plain_http: bool, conte
         for platform, proof in proofs.items():
             for blob in proof.blobs:
                 place.put_config(blob)
-            tag = DEVICES_TAG.format(tag=reference.tag)
-            tag += "" if len(bundles) == 1 else f"-{platform.partition('/')[2].replace('/', '')}"
+            of_several, alone = devices_tags(reference.tag, platform)
+            tag = alone if len(bundles) == 1 else of_several
             place.put_manifest(proof.manifest, tag)
             tags[tag] = proof.manifest
         for tag, made in release.tags.items():

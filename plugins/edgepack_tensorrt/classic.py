@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.api import BuildContext, ExecutionProvider, PreparedModel, RuntimeArtifact, Target, TargetError
-from edgepack.api.kit import RuntimeFolder, needed_libraries, soname, wheel_file, wheel_files
+from edgepack.api.kit import RuntimeFolder, wheel_file, wheel_files
+from edgepack.files.elf import needed_libraries, soname
 from edgepack_cuda.api import CUDA, GPU_FILES, ONNXRUNTIME_GPU, TENSORRT_PROVIDER, cuda_host
 from edgepack_tensorrt.profile import Profile
 from edgepack_tensorrt.runtime import DRIVER_LIBRARIES

@@ -9,20 +9,18 @@ from pathlib import Path
 
 from edgepack.api import Bundle, BundleError, UsageError
 from edgepack.api.kit import (
-    MANIFEST,
-    OutputError,
     PublicKey,
-    SignatureError,
-    disk_errors,
-    exchange,
-    held_place,
-    left_beside,
     open_bundle,
     require_numbers,
     require_signed,
     require_version,
     sha256_of,
 )
+from edgepack.bundles.manifest import MANIFEST
+from edgepack.bundles.place import held_place, left_beside
+from edgepack.errors import OutputError, SignatureError
+from edgepack.files.exchange import exchange
+from edgepack.files.store import disk_errors
 from edgepack_updates.reading import Delta, opened_delta
 from edgepack_updates.steps import Plan, Step, damaged
 from edgepack_updates.zstd import decompress

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from edgepack.api.kit import common_options, file_option, print_json, say
+from edgepack.api.kit import common_options, print_json, say
+from edgepack.cli.options import file_option
 
 _path = click.Path(path_type=Path)
 _run = click.option(
@@ -38,7 +39,8 @@ def diff(
     bundles, of any model, recipe, runtime or target. Their programs embed the built-in texts;
     those of bundles made elsewhere are run only with --run. What such a bundle says of itself decides nothing without --key.
     """
-    from edgepack.api.kit import host_context, load_public, print_rich
+    from edgepack.api.kit import host_context, load_public
+    from edgepack.cli.output import print_rich
     from edgepack_updates import show
     from edgepack_updates.difference import difference, opened
 
@@ -65,7 +67,8 @@ def delta(old: Path, new: Path, output: Path, force: bool, as_json: bool) -> Non
 
     `edgepack apply` makes NEW of OLD with it; so does a short shell script with tar and zstd.
     """
-    from edgepack.api.kit import OutputError, host_context
+    from edgepack.api.kit import host_context
+    from edgepack.errors import OutputError
     from edgepack_updates.difference import opened
     from edgepack_updates.making import make_delta, write_delta
 
@@ -136,7 +139,8 @@ def apply(
     by the next one. Without --key, anyone can have written the new bundle's name and version.
     """
     from edgepack.api import UsageError
-    from edgepack.api.kit import digest, host_context, load_public, require_numbers
+    from edgepack.api.kit import host_context, load_public, require_numbers
+    from edgepack.bundles.manifest import digest
     from edgepack_updates.applying import Wanted, apply_delta, version_of
     from edgepack_updates.difference import opened
 

@@ -9,21 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepack.api import BuildContext, Bundle, BundleError
-from edgepack.api.kit import (
-    CannotRunHere,
-    Scores,
-    lowest_cosine,
-    may_run,
-    new_text,
-    rank,
-    ranking_pairs,
-    retrieval_task,
-    runner_for,
-    score_figures,
-    shared,
-    unit,
-    verification_texts,
-)
+from edgepack.errors import CannotRunHere
+from edgepack.records.report import Scores
+from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.made_here import may_run, runner_for
+from edgepack.verifier.metrics import lowest_cosine, rank, shared, unit
+from edgepack.verifier.outputs.order import ranking_pairs
+from edgepack.verifier.scores import score_figures
+from edgepack.verifier.tasks.wordnet import retrieval_task
+from edgepack.verifier.texts.drawn import new_text
 
 Vectors = NDArray[np.float32]
 TOP = 10

@@ -4,18 +4,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from edgepack.api import BuildContext, Bundle, BundleError
-from edgepack.api.kit import (
-    PublicKey,
-    archive_of,
-    digest,
-    download_costs,
-    open_bundle,
-    pack,
-    prices_of,
-    require_signed_file,
-    unpack_bundle,
-    word_of_bundle,
-)
+from edgepack.api.kit import PublicKey, open_bundle, unpack_bundle, word_of_bundle
+from edgepack.bundles.archive import archive_of, pack
+from edgepack.bundles.manifest import digest
+from edgepack.reports.cost import download_costs, prices_of
+from edgepack.signing.signatures import require_signed_file
 from edgepack_updates.compare import changes, measure_drift
 from edgepack_updates.making import Made, make_delta
 from edgepack_updates.show import Difference, PartChange

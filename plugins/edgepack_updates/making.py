@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.api import BuildContext, Bundle
-from edgepack.api.kit import MANIFEST, SIGNATURE, file_entry, written_beside
+from edgepack.api.kit import written_beside
+from edgepack.bundles.manifest import MANIFEST, SIGNATURE, file_entry
 from edgepack_updates.steps import LIST, Plan, Step, write_plan
 from edgepack_updates.zstd import compress
 

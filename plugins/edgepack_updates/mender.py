@@ -16,7 +16,8 @@ from tempfile import mkdtemp
 from typing import IO, Any, cast
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
-from edgepack.api.kit import pack, sha256_of
+from edgepack.api.kit import sha256_of
+from edgepack.bundles.archive import pack
 
 MODULE = "edgepack"
 """What the update module is called on the device."""

@@ -7,16 +7,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from edgepack.api.kit import (
-    DownloadCost,
-    Number,
-    Word,
-    add_row,
-    blocks,
-    column_megabytes,
-    foreign_words,
-    table,
-)
+from edgepack.api.kit import Number, Word, add_row, table
+from edgepack.records.report import DownloadCost
+from edgepack.tables import blocks, column_megabytes
+from edgepack.words import foreign_words
 from edgepack_updates.compare import Change, Drift
 from edgepack_updates.verdict import Verdict
 

@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from edgepack.api import BundleError
-from edgepack.api.kit import MANIFEST
+from edgepack.bundles.manifest import MANIFEST
 
 LIST = "delta.tsv"
 HEAD = ("edgepack-delta", "1")

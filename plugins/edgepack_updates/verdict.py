@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from edgepack.api.kit import Scores, Word
+from edgepack.api.kit import Word
+from edgepack.records.report import Scores
 from edgepack_updates.compare import Drift
 
 AGREE = 0.9999

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from edgepack.api.kit import common_options, offline_option, print_json
+from edgepack.api.kit import common_options, print_json
+from edgepack.cli.options import offline_option
 
 
 @click.command("serve-web", epilog="\b\nExample:\n  edgepack serve-web dist/all-MiniLM-L6-v2-web-wasm")

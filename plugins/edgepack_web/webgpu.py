@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgepack import api
 from edgepack.api import BuildContext, ModelOptions, ModelSource
-from edgepack.api.kit import golden_document
+from edgepack.bundles.golden import golden_document
 from edgepack_web.npm.package import npm_package
 
 if TYPE_CHECKING:

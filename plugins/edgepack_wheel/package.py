@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
-from edgepack.api.kit import WheelMember, is_static, pack_wheel
+from edgepack.api.kit import is_static
+from edgepack.files.wheel_file import WheelMember, pack_wheel
 
 KINDS = ("native", "pyinstaller")
 """Of programs that answer while more may be asked."""

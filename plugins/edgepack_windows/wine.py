@@ -8,7 +8,8 @@ from pathlib import Path
 
 from edgepack.api import BuildContext, MissingToolError
 from edgepack.api.axes import DownloadError
-from edgepack.api.kit import Archive, Package, key_of, unpack_emulator, zig_environment, zig_program
+from edgepack.api.kit import Archive, Package, key_of, zig_environment, zig_program
+from edgepack.foundry.proof.emulator import unpack_emulator
 
 CALLER = "call_embed"
 CALLER_FLAGS = (

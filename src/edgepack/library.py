@@ -91,7 +91,7 @@ def bundle(
     """Make a self-contained bundle, verify and measure it, as `edgepack bundle` does.
 
     ``model`` is what ``--model`` takes; ``None``: the catalogue's default. ``target`` is a name or a .toml file; ``None``: the
-    smallest for this machine. ``settings`` change keys of the target: ``{"model.min_cosine": 0.99, "runtime": "full"}``. ``packages`` are
+    default for this machine. ``settings`` change keys of the target: ``{"model.min_cosine": 0.99, "runtime": "full"}``. ``packages`` are
     package forms to make beside the archive. ``key`` is the file of a private key, and ``password`` the password of this key; the bundle,
     its archive and its packages are signed with it. ``progress`` prints the steps on stderr. A build that fails writes no bundle to ``output``.
     """
@@ -209,10 +209,13 @@ def inspect(
     """The parts of a model, how it is read, and the recommended recipe, as `edgepack inspect` shows."""
     from edgepack.models.find.source import ingest
     from edgepack.models.inspection import inspect_model
+    from edgepack.suitability.rows import suitability
 
     with _context(offline=offline, progress=progress) as context:
         source = ingest(None if model is None else str(model), reading=reading, context=context)
-        return inspect_model(source, context=context)
+        found = inspect_model(source, context=context)
+        with context.story.step("targets"):
+            return replace(found, targets=suitability(source, context.plugins(), context=context))
 
 
 def quantize(

@@ -30,6 +30,7 @@ from edgepack.plugins.checks import require_sound
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription, DeviceFailure, DeviceProof, DeviceResult, OnDevices
+from edgepack.records.figures import LIMITS
 from edgepack.records.report import Verification
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
 from edgepack.signing.keys import PrivateKey, PublicKey
@@ -40,7 +41,6 @@ from edgepack.signing.signatures import (
     require_signed_file,
     require_version,
 )
-from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.confined.module_process import module_of

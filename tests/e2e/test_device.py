@@ -19,6 +19,8 @@ from tests.support.static_models import write_with_words
 from edgepack import library
 from edgepack.bundles.manifest import MANIFEST, file_entry, open_bundle, write_manifest
 from edgepack.errors import DeviceError, FloorError, ProofError, UsageError, VerificationError
+from edgepack.foundry.processors.aarch64 import AARCH64
+from edgepack.foundry.proof.emulator import find_qemu
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import OnDevices
@@ -297,6 +299,30 @@ def test_arm64_over_ssh(
         assert refused.message.endswith("is for x86_64, and pi is aarch64")
 
 
+@pytest.mark.slow
+@needs("proot")
+@pytest.mark.timeout(3600)
+def test_lower_levels_of_arm64(tmp_path: Path, shared_context: HostContext) -> None:
+    """The engine's kernels for dotprod and those without, which give the same bits; the second by a copy that is told so."""
+    bundle = made_bundle("linux-arm64-fast", tmp_path / "out")
+    shell = arm64_shell(tmp_path / "arm64", context=shared_context)
+    found = proved(
+        bundle, tmp_path, f"pi=exec:{executable(tmp_path / 'pi', CALLS.format(shell=shell))}", model=None
+    )
+    assert [each.message for each in found.failures] == []
+    (result,) = found.results
+    assert result.device.levels == ("neon", "dotprod")
+    assert result.verification.levels == ("neon",) and result.verification.processor_cosine == 1.0
+    qemu = find_qemu(AARCH64, context=shared_context)
+    alone = f"alone=exec:{qemu.program} -L {qemu.libc}"
+    found = proved(bundle, tmp_path, alone, model=None)
+    assert [each.message for each in found.failures] == []
+    assert found.results[0].device.processor == "emulated by qemu-aarch64"
+    assert found.results[0].vectors == result.vectors
+
+
+CALLS = '#!/bin/sh\nshift\nexec {shell} "$@"\n'
+"""What is called with ``sh -c LINE``."""
 NEEDS_GPU = """#!/bin/sh
 here=$(dirname "$0")
 case "$*" in

@@ -16,6 +16,7 @@ from tests.support.kiosk import install, prepare_site
 from tests.support.serving import file, serving
 
 from edgepack import library, pipeline
+from edgepack.building.outcome import report_file_of
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import DiskFullError, EdgepackError
@@ -442,5 +443,5 @@ def test_a_report_of_another_bundle_says_nothing_in_the_table(build: Build, tmp_
     one, _, two = build()
     assert one.path is not None and two.path is not None
     assert row_of(one)["mean cosine"]
-    shutil.copy(pipeline.report_file_of(two.path), pipeline.report_file_of(one.path))
+    shutil.copy(report_file_of(two.path), report_file_of(one.path))
     assert row_of(one)["mean cosine"] == "" and as_dict([one])["bundles"][0]["said_by"] is None

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgepack.files.store import written_beside
-from edgepack.foundry.link.program import FLAGS, flags_for
+from edgepack.foundry.link.sources import FLAGS, flags_for
 from edgepack.runner.native.sources import ort_encoder, program_sources, source_files
 from tests.support.golden import ROOT
 

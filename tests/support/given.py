@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from edgepack.files.store import digest_file
 from edgepack.runner.freeze.sample_bundle import DIMENSION, WORDS, sample_model
-from edgepack.runner.native.sources import library_sources, ort_encoder, program_sources
+from edgepack.runner.native.sources import library_sources, ort_encoder
 from tests.support.native import compile_together
 
 WIDTH = DIMENSION - 1
@@ -61,13 +61,8 @@ def model_of_tokens() -> bytes:
     return bytes(model.SerializeToString())
 
 
-def compile_given(program: Path) -> Path:
-    """The native program of models with such outputs."""
-    return compile_together(program_sources(ort_encoder("loaded"), ("outputs", "serve")), program, "-O0")
-
-
 def compile_given_library(library: Path) -> Path:
-    """libembed of the same."""
+    """libembed of models with such outputs."""
     return compile_together(
         library_sources(ort_encoder("loaded"), ("outputs",)), library, "-O0", "-shared", "-fPIC"
     )

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import hashlib
 import inspect
 import itertools
 import re
@@ -13,39 +14,23 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+INTERFACES = ("edgepack.api", "edgepack.api.axes", "edgepack.api.graphs", "edgepack.api.kit")
+"""What plugins may import."""
 WIDTH = 100
 """Of a signature on one line."""
 
 
-def api_names(module: ModuleType) -> str:
-    """Tables of what plugins may import, by kind: each name with the first sentence of what it says of itself."""
-    values = {name: getattr(module, name) for name in module.__all__}
-    kinds: dict[str, list[str]] = {"Records and protocols": [], "Errors": [], "Functions": [], "Values": []}
-    for name, value in values.items():
-        kinds[_kind(value)].append(f"| `{name}` | {_said(value)} |\n")
-    tables = (
-        f"\n#### {kind}\n\n| name | |\n|---|---|\n" + "".join(rows) for kind, rows in kinds.items() if rows
-    )
-    return "".join(tables)
-
-
-def _kind(value: object) -> str:
-    if inspect.isfunction(value):
-        return "Functions"
-    if not inspect.isclass(value):
-        return "Values"
-    return "Errors" if issubclass(value, Exception) else "Records and protocols"
-
-
-def _said(value: object) -> str:
-    return sentence(value) if inspect.isclass(value) or inspect.isfunction(value) else f"`{_shown(value)}`"
-
-
-def api_snapshot(module: ModuleType) -> str:
-    """Every name of a module with what a plugin's author relies on: signatures, and fields of records."""
+def interface_snapshot() -> str:
+    """Every name for plugins, and a digest of what their authors rely on: signatures, and fields of records."""
     return "".join(
-        f"{line}\n" for name in sorted(module.__all__) for line in _described(name, getattr(module, name))
+        f"{interface}.{name} {_digest(name, getattr(import_module(interface), name))}\n"
+        for interface in INTERFACES
+        for name in sorted(import_module(interface).__all__)
     )
+
+
+def _digest(name: str, value: Any) -> str:
+    return hashlib.sha256("\n".join(_described(name, value)).encode()).hexdigest()[:12]
 
 
 def _described(name: str, value: Any) -> Iterator[str]:
@@ -113,6 +98,19 @@ def sentence(value: object) -> str:
     """The first sentence of a docstring, in a table's row."""
     text = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
     return re.split(r"(?<=[^.]..\.)\s", text)[0].replace("``", "`").replace("|", "\\|")
+
+
+def interface_page() -> str:
+    """All names for plugins, with the types that their signatures name; those of the kit are too many."""
+    public = {name for each in INTERFACES for name in import_module(each).__all__}
+    said = "They come out of fields and functions; no plugin imports them.\n"
+    parts = []
+    for interface in INTERFACES:
+        module = import_module(interface)
+        parts.append(f"## {interface}\n{api_reference(module)}")
+        if types := types_named(module, public) if interface != INTERFACES[-1] else "":
+            parts.append(f"### Types that these name\n\n{said}{types}")
+    return "\n".join(parts)
 
 
 def api_reference(module: ModuleType) -> str:

@@ -127,6 +127,11 @@ def compile_program(program: Path) -> Path:
     return compile_together(sources, program, "-O0", "-static-libstdc++", "-static-libgcc")
 
 
+def compile_features(program: Path, *features: str) -> Path:
+    """``embed`` with these features and no other."""
+    return compile_together(program_sources(ort_encoder("loaded"), features), program, "-O0")
+
+
 def compile_tokenizer_tool(program: Path, *flags: str) -> Path:
     """The tokenizer by itself: ``PROGRAM TABLE MAX_LENGTH``, binary texts in, ids out."""
     main = Path(__file__).with_name("tokens_main.cc")

@@ -25,10 +25,17 @@ def run_program(
 
 def command_of(bundle: Path) -> list[str]:
     """How a sample bundle's program is started."""
-    native, windows = bundle / "embed", bundle / "embed.exe"
-    if windows.exists():
-        return under_wine(windows)
-    return [str(native)]
+    return under_wine(bundle / "embed.exe") if is_for_windows(bundle) else [str(bundle / "embed")]
+
+
+def is_for_windows(bundle: Path) -> bool:
+    """Whether its program is one for Windows, which runs under wine."""
+    return (bundle / "embed.exe").exists()
+
+
+def ended_by(bundle: Path, number: int) -> int:
+    """The code of a program that a signal, or Ctrl-C, ended."""
+    return 128 + number if is_for_windows(bundle) else -number
 
 
 def library_of(folder: Path) -> str:

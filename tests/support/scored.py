@@ -10,10 +10,8 @@ import numpy as np
 from edgepack.files.store import digest_file
 from edgepack.records.model import Activation, Head
 from edgepack.runner.freeze.sample_bundle import DIMENSION
-from edgepack.runner.native.sources import ort_encoder, program_sources
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 from edgepack.verifier.scores import activated
-from tests.support.native import compile_together
 
 LABELS = {"rank": ("score",), "classes": ("cats", "mats \U0001f408", "neither")}
 PROGRAMS = ("embed", "embed.exe")
@@ -63,11 +61,6 @@ def sample_document() -> str:
     from edgepack.runner.freeze.sample_bundle import sample_tokenizer
 
     return sample_tokenizer()
-
-
-def compile_scored(program: Path) -> Path:
-    """The native program that ranks and classifies."""
-    return compile_together(program_sources(ort_encoder("loaded"), ("scores", "serve")), program, "-O0")
 
 
 def expected_scores(task: str, vectors: np.ndarray, activation: Activation | None = None) -> np.ndarray:

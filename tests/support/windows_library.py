@@ -9,7 +9,7 @@ import onnx
 from onnx import numpy_helper
 
 from edgepack.context import BuildContext
-from edgepack.foundry.link.program import ProgramSources
+from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
 from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.models.read.static import StaticTable

@@ -8,11 +8,14 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tests.support.interface import INTERFACES
+
+from edgepack.api import former
 
 pytestmark = pytest.mark.tools("python")
 
 MOST = 45
-MODULES = ["edgepack.api", "edgepack.api.axes", "edgepack.api.graphs", "edgepack.api.kit"]
+MOST_OF_THE_KIT = 60
 
 
 def names_of(module: str) -> list[str]:
@@ -20,7 +23,7 @@ def names_of(module: str) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", INTERFACES)
 def test_type_checkers_see_what_there_is(module: str) -> None:
     stub = ast.parse(Path(str(import_module(module).__file__)).with_suffix(".pyi").read_text())
     seen = []
@@ -35,7 +38,7 @@ def test_type_checkers_see_what_there_is(module: str) -> None:
     assert sorted(seen) == names_of(module)
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", INTERFACES)
 def test_every_name_is_there_and_its_functions_say_what_they_do(module: str) -> None:
     for name in names_of(module):
         found = getattr(import_module(module), name)
@@ -45,17 +48,18 @@ def test_every_name_is_there_and_its_functions_say_what_they_do(module: str) -> 
 
 def test_what_a_builder_needs_is_little() -> None:
     assert len(names_of("edgepack.api")) <= MOST
-    names = [name for module in MODULES for name in names_of(module)]
+    assert len(names_of("edgepack.api.kit")) <= MOST_OF_THE_KIT
+    names = [name for module in INTERFACES for name in names_of(module)]
     assert len(names) == len(set(names)), "each is in one of them"
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", INTERFACES)
 def test_an_unknown_name_is_an_import_error(module: str) -> None:
     with pytest.raises(ImportError, match="cannot import name 'make_coffee'"):
         exec(f"from {module} import make_coffee")
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", INTERFACES)
 def test_importing_it_imports_nothing_else(module: str) -> None:
     code = (
         f"import sys, {module}\nprint(sorted(name for name in sys.modules if name.startswith('edgepack.')))"
@@ -63,3 +67,12 @@ def test_importing_it_imports_nothing_else(module: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     expected = {"edgepack.api", "edgepack.api.names", module}
     assert set(ast.literal_eval(done.stdout)) == expected
+
+
+def test_a_name_of_the_interface_before_is_found_with_a_warning() -> None:
+    kit = import_module("edgepack.api.kit")
+    assert not set(former.HOMES) & set(kit.__all__)
+    for name, home in former.HOMES.items():
+        with pytest.warns(DeprecationWarning, match=f"{name} is no longer in edgepack.api.kit") as warned:
+            assert getattr(kit, name) is getattr(import_module(home), name)
+        assert warned[0].filename == __file__

@@ -15,7 +15,13 @@ from types import ModuleType
 import pytest
 from tests.support.golden import ROOT, matches_block, matches_golden
 from tests.support.house import MODULES, imports_of, room_of
-from tests.support.interface import api_names, api_reference, api_snapshot, records_reference, types_named
+from tests.support.interface import (
+    INTERFACES,
+    api_reference,
+    interface_page,
+    interface_snapshot,
+    records_reference,
+)
 from tests.support.reference import exit_codes, kit_checks
 from tests.support.schema_tables import schema_tables, undescribed
 
@@ -34,9 +40,6 @@ from edgepack.records.target import Reading
 from edgepack.runner.native.options import bash_completion, commands, help_of
 from edgepack.signing.signatures import Signed
 from edgepack.targets import KNOWN_KEYS
-
-INTERFACES = ["edgepack.api", "edgepack.api.axes", "edgepack.api.graphs", "edgepack.api.kit"]
-"""What plugins may import."""
 
 
 def page(name: str) -> str:
@@ -129,23 +132,11 @@ def variables_read() -> set[str]:
     return {name for name in named if name and name.isupper()} | own
 
 
-@pytest.mark.parametrize("interface", INTERFACES)
-def test_every_name_for_plugins_is_in_the_reference(interface: str, update_golden: bool) -> None:
-    matches_block("plugins.md", interface, api_names(import_module(interface)), update=update_golden)
-
-
-@pytest.mark.parametrize("interface", INTERFACES)
-def test_every_signature_and_field_for_plugins_is_in_the_reference(
-    interface: str, update_golden: bool
-) -> None:
-    matches_block("reference.md", interface, api_reference(import_module(interface)), update=update_golden)
-
-
-@pytest.mark.parametrize("interface", INTERFACES[:-1])
-def test_types_that_signatures_name_are_in_the_reference(interface: str, update_golden: bool) -> None:
-    public = {name for each in INTERFACES for name in import_module(each).__all__}
-    text = types_named(import_module(interface), public)
-    matches_block("reference.md", f"types of {interface}", text, update=update_golden)
+def test_the_page_of_names_has_every_one_with_what_it_is() -> None:
+    text = interface_page()
+    for interface in INTERFACES:
+        for name in import_module(interface).__all__:
+            assert f"\n### `{name}`\n\n```text\n" in text
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
@@ -157,11 +148,9 @@ def test_help_lists_every_name_for_plugins(interface: str) -> None:
     assert [name for name in functions if f"\n    {name}(" not in text] == []
 
 
-@pytest.mark.parametrize("interface", INTERFACES)
-def test_what_plugins_rely_on_changes_by_intent_only(interface: str, update_golden: bool) -> None:
+def test_what_plugins_rely_on_changes_by_intent_only(update_golden: bool) -> None:
     """After a change that breaks plugins of an axis, its newest interface is another and CHANGELOG.md says so."""
-    name = interface.removeprefix("edgepack.") + ".txt"
-    matches_golden(name, api_snapshot(import_module(interface)), update=update_golden)
+    matches_golden("api.txt", interface_snapshot(), update=update_golden)
 
 
 def test_every_hook_is_documented_with_its_arguments() -> None:

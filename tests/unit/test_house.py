@@ -138,6 +138,7 @@ def test_a_room_is_small_enough_to_look_over() -> None:
 
 
 PUBLIC = {"edgepack.api", "edgepack.api.axes", "edgepack.api.graphs", "edgepack.api.kit", "edgepack.testing"}
+INNER = tomllib.loads((ROOT / "plugins/inner.toml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.sample(115)
@@ -154,11 +155,27 @@ def test_plugins_use_the_public_interface_only(file: Path) -> None:
             names = inside if node.module == "edgepack" else [node.module or ""]
         for name in names:
             if name.split(".")[0] == "edgepack":
-                assert name in PUBLIC, f"{file} imports {name}"
+                inner = name.removeprefix("edgepack.") in INNER.get(folders[0], {})
+                assert name in PUBLIC or inner, f"{file} imports {name}"
             package = name.split(".")[0]
             assert not name.startswith("edgepack_") or package in own or name == f"{package}.api", (
                 f"{file} imports {name}"
             )
+
+
+def test_plugins_of_this_tree_import_no_more_from_inside_than_is_listed() -> None:
+    found: dict[str, dict[str, set[str]]] = {}
+    for file in (ROOT / "plugins").rglob("*.py"):
+        plugin = file.relative_to(ROOT / "plugins").parts[0]
+        for node in ast.walk(ast.parse(file.read_text())):
+            module = (isinstance(node, ast.ImportFrom) and node.module) or ""
+            if module.startswith("edgepack.") and module not in PUBLIC:
+                assert isinstance(node, ast.ImportFrom)
+                names = found.setdefault(plugin, {}).setdefault(module.removeprefix("edgepack."), set())
+                names.update(alias.name for alias in node.names)
+    assert found == {
+        plugin: {home: set(names) for home, names in homes.items()} for plugin, homes in INNER.items()
+    }
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 from tests.support.signed import key_in, write_small_bundle
 
+from edgepack.building.outcome import report_file_of
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.errors import BundleError, SignatureError
 from edgepack.files.store import sha256_of
-from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.recorded.again import report_again
 from edgepack.recorded.beside import MOST, record_beside

@@ -17,8 +17,6 @@ from edgepack_oci.content.documents import (
 STATEMENT = "application/vnd.in-toto+json"
 SIGNATURE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 EMPTY = "application/vnd.oci.empty.v1+json"
-DEVICES_TAG = "{tag}-devices"
-"""For clients that ask no registry for referrers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +25,11 @@ class Proof:
 
     blobs: tuple[Document, ...]
     manifest: Document
+
+
+def devices_tags(tag: str, platform: str) -> tuple[str, str]:
+    """Tags of a record, for clients that ask no registry for referrers: where a tag has several platforms, and where it has one."""
+    return f"{tag}-devices-{platform.partition('/')[2].replace('/', '')}", f"{tag}-devices"
 
 
 def proof_of(bundle: Bundle, files: Sequence[Path], subject: Descriptor) -> Proof:

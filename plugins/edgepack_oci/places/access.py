@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from edgepack.api import EdgepackError
-from edgepack.api.kit import foreign, is_loopback
+from edgepack.fetch.http import is_loopback
+from edgepack.words import foreign
 from edgepack_oci.content.documents import MOST
 from edgepack_oci.places.credentials import Credentials
 

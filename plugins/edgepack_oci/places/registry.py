@@ -12,17 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgepack.api import BuildContext, BundleError, EdgepackError
 from edgepack.api.axes import DownloadError, HashMismatchError
-from edgepack.api.kit import (
-    PATIENT,
-    TryAgain,
-    UploadError,
-    client,
-    fetch_file,
-    foreign,
-    is_loopback,
-    retry_after,
-    retrying,
-)
+from edgepack.errors import UploadError
+from edgepack.fetch.download import fetch_file
+from edgepack.fetch.http import PATIENT, TryAgain, client, is_loopback, retry_after, retrying
+from edgepack.words import foreign
 from edgepack_oci.content.documents import (
     ANY_MANIFEST,
     MANIFEST,

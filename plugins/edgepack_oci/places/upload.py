@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin
 
 from edgepack.api import EdgepackError
-from edgepack.api.kit import PATIENT, retrying
+from edgepack.fetch.http import PATIENT, retrying
 from edgepack_oci.content.layers import Layer
 from edgepack_oci.places.place import Advance, Sent
 

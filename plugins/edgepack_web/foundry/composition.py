@@ -5,7 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from edgepack.api import BundleError
-from edgepack.api.kit import LINKER, Form, Layout, Piece
+from edgepack.api.kit import Form
+from edgepack.files.elf import Layout
+from edgepack.foundry.link.composition import LINKER
+from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack_web.foundry.binary import (
     CODE,
     DATA,

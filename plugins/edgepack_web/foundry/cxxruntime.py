@@ -6,7 +6,10 @@ As in ``toolchains.libcxx``; the rest of libc++ comes compiled with Emscripten.
 import re
 from collections.abc import Iterable, Iterator
 
-from edgepack.api.kit import LOCALE, Patch, RuntimeRequest, Unit, needs_whole_runtime, small_locale
+from edgepack.api.kit import Patch
+from edgepack.foundry.patch import RuntimeRequest
+from edgepack.foundry.toolchains.libcxx import LOCALE, needs_whole_runtime, small_locale
+from edgepack.foundry.units import Unit
 
 SOURCES = ("libcxx/src/ios.cpp", "libcxx/src/ios.instantiations.cpp")
 STREAMS = "libcxx/src/iostream.cpp"

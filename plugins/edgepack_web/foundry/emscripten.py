@@ -15,17 +15,10 @@ from typing import Any
 
 from edgepack.api import BuildContext, MissingToolError
 from edgepack.api.axes import DownloadError, HashMismatchError
-from edgepack.api.kit import (
-    Archive,
-    Package,
-    fetch_archives,
-    fetch_packages,
-    load_toml,
-    read_archive,
-    store_path,
-    unpack_download,
-    zig_program,
-)
+from edgepack.api.kit import Archive, Package, fetch_archives, load_toml, zig_program
+from edgepack.fetch.debian import fetch_packages
+from edgepack.fetch.unpack import unpack_download
+from edgepack.foundry.sources.pinned import read_archive, store_path
 from edgepack_web.foundry.objcopy import SCRIPT as OBJCOPY
 from edgepack_web.npm.node import find_node
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from importlib import resources
 
-from edgepack.api.kit import Patch, RuntimeRequest
+from edgepack.api.kit import Patch
+from edgepack.foundry.patch import RuntimeRequest
 
 FOLDER = "core/mlas/lib"
 

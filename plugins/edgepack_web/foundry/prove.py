@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.api import BuildContext, BundleError, PreparedModel, ProofError, RuntimeArtifact, ToolError
-from edgepack.api.kit import (
+from edgepack.api.kit import RELEASE, LevelProof
+from edgepack.foundry.proof.prove import (
     QUANTIZED_TOLERANCE,
-    RELEASE,
     TOLERANCE,
     VOCABULARY,
-    LevelProof,
     expected_vectors,
     require_near,
     token_ids,

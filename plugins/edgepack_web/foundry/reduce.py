@@ -4,22 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgepack.api import BuildContext, Operators, RuntimeArtifact
-from edgepack.api.kit import (
-    ALLOCATION_PLANNER,
-    COMPOSITION,
-    KernelArchive,
-    Outside,
-    Piece,
-    Reduced,
-    format_config,
-    key_of,
-    link_reduced,
-    open_archive,
-    provided,
-    union,
-    write_composition,
-    write_runtime_licenses,
-)
+from edgepack.api.kit import key_of
+from edgepack.foundry.compile.archive import KernelArchive, open_archive
+from edgepack.foundry.link.composition import COMPOSITION, write_composition
+from edgepack.foundry.link.library import provided
+from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
+from edgepack.foundry.link.settle import write_runtime_licenses
+from edgepack.foundry.patch import ALLOCATION_PLANNER
+from edgepack.foundry.toolchains.linkmap import Piece
+from edgepack.operators.config import format_config, union
 from edgepack_web.foundry.composition import module_pieces, without_names
 from edgepack_web.foundry.emscripten import emscripten
 from edgepack_web.foundry.kernels import kernel_sources

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgepack.api.kit import Symbols
+from edgepack.foundry.toolchains.symbols import Symbols
 from edgepack_web.foundry.binary import FUNCTION_KIND, Import, Reader, Section, WasmError, imports, sections
 
 _SYMBOL_TABLE = 8

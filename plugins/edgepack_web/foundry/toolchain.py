@@ -8,17 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.api import BuildContext
-from edgepack.api.kit import (
-    ALLOCATION_PLANNER,
-    PROTOBUF_MESSAGES,
-    RELEASE,
-    ZIG,
-    HostLibraries,
-    Patch,
-    Symbols,
-    Unit,
-    compiler_script,
-)
+from edgepack.api.kit import RELEASE, HostLibraries, Patch
+from edgepack.foundry.patch import ALLOCATION_PLANNER, PROTOBUF_MESSAGES
+from edgepack.foundry.toolchains.cmake import compiler_script
+from edgepack.foundry.toolchains.libcxx import ZIG
+from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.foundry.units import Unit
 from edgepack_web.foundry.api import DIRECT_API, EXPORTS
 from edgepack_web.foundry.cxxruntime import EMSCRIPTEN, LEAN_STREAMS, web_units
 from edgepack_web.foundry.emscripten import Emscripten

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from edgepack.api import BuildContext, ToolError
 from edgepack.api.axes import DownloadError, HashMismatchError
-from edgepack.api.kit import require_online, unpack_matching
+from edgepack.api.kit import unpack_matching
+from edgepack.fetch.download import require_online
 from edgepack_web.npm.node import npm_command
 
 

@@ -15,11 +15,11 @@ from edgepack.bundles.model_section import NAMED, source_section
 from edgepack.errors import BundleError
 from edgepack.files.store import sha256_of
 from edgepack.records.bundle import Bundle, RunnerArtifact
+from edgepack.records.figures import LIMITS
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import ONNX_RUNTIME, RuntimeArtifact
 from edgepack.records.target import ModelOptions, Target
-from edgepack.targets import LIMITS
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -195,9 +195,9 @@ def _visits_section(runner: RunnerArtifact) -> dict[str, Any]:
 
 def _gate_section(options: ModelOptions) -> dict[str, Any]:
     """What the bundle was held to; ``{"gate": "off", …}`` where it was held to nothing."""
-    asked = {limit: getattr(options, limit) for limit in LIMITS}
-    unasked = {limit: getattr(ModelOptions(), limit) for limit in LIMITS}
-    return {"gate": options.gate, **{limit: at for limit, at in asked.items() if at != unasked[limit]}}
+    unasked = vars(ModelOptions())
+    asked = {key: at for key, at in vars(options).items() if key in LIMITS and at != unasked[key]}
+    return {"gate": options.gate, **asked}
 
 
 def _target_section(target: Target) -> dict[str, Any]:

@@ -6,21 +6,9 @@ from typing import Any
 
 from edgepack.bundles.components import MODEL, revision
 from edgepack.bundles.sbom import sha256_hash
+from edgepack.records.figures import LIMITS
 from edgepack.records.model import FULL_PRECISION, FileDigest, ModelSource, PreparedModel
 from edgepack.records.target import ModelOptions
-
-_HELD_TO = {
-    "min_cosine": "mean cosine to the full-precision model, at least",
-    "min_p1_cosine": "first percentile of the cosines, at least",
-    "min_worst_cosine": "lowest cosine, at least",
-    "min_agreement": "share of texts that keep their nearest neighbour, at least",
-    "min_top10": "share of the ten nearest neighbours that is kept, at least",
-    "min_batch_cosine": "cosine of a text alone to it among others, at least",
-    "min_processor_cosine": "cosine between kinds of processors, at least",
-    "max_retrieval_loss": "loss of recall@10, at most",
-    "max_sts_loss": "loss of Spearman's correlation on STSBenchmark, at most",
-    "max_translation_loss": "loss of translated lines that find the English one, at most",
-}
 
 
 def model_card(
@@ -71,7 +59,7 @@ def _held_to(options: ModelOptions) -> list[dict[str, str]]:
     unasked = ModelOptions()
     return [
         {"type": words, "value": str(getattr(options, limit))}
-        for limit, words in _HELD_TO.items()
+        for limit, words in LIMITS.items()
         if getattr(options, limit) != getattr(unasked, limit) and (full or not limit.startswith("max_"))
     ]
 

@@ -13,6 +13,7 @@ import edgepack
 from edgepack.context import BuildContext
 from edgepack.device.describe import describe
 from edgepack.device.fit import require_fit
+from edgepack.device.levels import at_lower_levels
 from edgepack.device.placed import Placed, placed
 from edgepack.device.program import runner_on
 from edgepack.device.session import Address, open_session
@@ -27,6 +28,7 @@ from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.confined.limits import limits_for
 from edgepack.verifier.facts import require_precision, require_promises
 from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.proofs import require_bits
 from edgepack.verifier.run import OWN_KINDS, BundleRunner, failure_of
 
 
@@ -64,6 +66,15 @@ def verify_on(at: Address, asked: Asked, *, context: BuildContext) -> DeviceResu
             runner, kept = runner_on(there, context=context), _Kept()
             golden = _self_test(bundle, runner)
             verification = _verified(asked, runner, kept, context)
+            verification = at_lower_levels(
+                bundle,
+                session,
+                found.device,
+                kept.vectors,
+                verification,
+                options=asked.options,
+                context=context,
+            )
             speed = measure_speed(bundle, runner) if _is_own(bundle) else None
             if asked.bench and speed is not None and speed.lengths:
                 speed = with_load(speed, bundle, there, runner, found)
@@ -110,6 +121,7 @@ def _verified(asked: Asked, runner: BundleRunner, kept: _Kept, context: BuildCon
     if asked.promises:
         require_promises(asked.bundle, found)
     if found.status == "passed":
+        require_bits(asked.bundle, runner.embed)
         runner.require_server(asked.bundle)
     return found
 
@@ -158,6 +170,7 @@ def _ran(bundle: Bundle, found: Verification, golden: float | None, there: Place
         "tokenizer": found.same_tokens > 0,
         "scores": found.scores is not None,
         "outputs": bool(found.outputs),
+        "lower CPU levels": bool(found.levels),
         "server": found.status == "passed" and bool(bundle.manifest["runner"].get("serve")),
     }
     return [name for name, ran in said.items() if ran]

@@ -1,5 +1,9 @@
-"""Devices by a command of this machine that takes another command: ``docker exec -i NAME``, ``kubectl exec -i POD --``, ``chroot ROOT``."""
+"""Devices by a command of this machine that takes another command: ``docker exec -i NAME``, ``kubectl exec -i POD --``, ``chroot ROOT``.
 
+``qemu-aarch64 -L ROOT`` runs a program and no shell, unless one is named behind it: this machine's shell then runs the bundle's program under it.
+"""
+
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +12,10 @@ from pathlib import Path
 from edgepack import tools
 from edgepack.context import BuildContext
 from edgepack.errors import UsageError
+
+QEMU = re.compile(r"qemu-([a-z0-9_]+?)(?:-static)?")
+MACHINES = {"arm": "armv7l", "i386": "i686"}
+"""What qemu calls processors, and ``uname -m`` does otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +29,12 @@ class Command:
 
     def close(self) -> None:
         """Nothing is held open."""
+
+    @property
+    def emulates(self) -> str:
+        """The processor whose programs it runs; empty: it is no emulator."""
+        named = QEMU.fullmatch(Path(self.command[0]).name) if self.command else None
+        return MACHINES.get(named[1], named[1]) if named else ""
 
 
 def open_command(address: str, *, context: BuildContext) -> Command:

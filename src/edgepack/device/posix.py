@@ -4,8 +4,9 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from edgepack.device.shell import NO_PLACE, NO_ROOM
+from edgepack.device.shell import NO_PLACE, NO_ROOM, NO_VARIABLES
 
 PLACES = '"${TMPDIR:-/tmp}" "$HOME" /var/tmp /data/local/tmp /dev/shm "$PWD"'
 """Where a folder is made: the first that can be written and whose programs can be run."""
@@ -24,8 +25,18 @@ s memory "$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
 s flags "$(sed -n -e 's/^flags[^:]*: *//p' -e 's/^Features[^:]*: *//p' /proc/cpuinfo | head -n 1)"
 s governor "$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor)"
 s gpu "$(sed -n 's/^Model: *//p' /proc/driver/nvidia/gpus/*/information | head -n 1)"
+if [ "$(uname -s)" = Darwin ]; then
+  s distribution "macOS $(sw_vers -productVersion)"
+  s libc
+  s processor "$(sysctl -n machdep.cpu.brand_string)"
+  s board "$(sysctl -n hw.model)"
+  s memory "$(($(sysctl -n hw.memsize) / 1024))"
+fi
 s energy "$(ls -d /sys/class/powercap/*-rapl:0 /sys/class/power_supply/*/energy_now | head -n 1)"
 """
+
+NOT_ITS = "s libc\ns flags\ns board\n"
+"""Of the shell's machine, where programs run under an emulator."""
 
 PLACE = """
 umask 077
@@ -70,6 +81,10 @@ class Posix:
     """``sh`` with the usual programs; each that is missing there has another way, or is not needed."""
 
     windows: bool = False
+    under: tuple[str | Path, ...] = ()
+    """What programs of the bundle are run by: an emulator of another processor than the shell's."""
+    machine: str = ""
+    """That processor; empty: the shell's."""
 
     def line(self, command: str, token: str) -> str:
         # The login shell may be none of these: it starts one that is.
@@ -77,7 +92,9 @@ class Posix:
         return f"sh -c {shlex.quote(script)}"
 
     def describe(self) -> str:
-        return f"exec 2>/dev/null\n{DESCRIBE}"
+        by = f"emulated by {Path(self.under[0]).name}" if self.under else ""
+        other = f"s machine {shlex.quote(self.machine)}\ns processor {shlex.quote(by)}\n{NOT_ITS}"
+        return f"exec 2>/dev/null\n{DESCRIBE}{other if self.under else ''}"
 
     def place(self, name: str, size: int) -> str:
         return PLACE.format(
@@ -99,8 +116,11 @@ class Posix:
     def read_back(self, folder: str) -> str:
         return f"cd {shlex.quote(folder)} && tar -cf - ."
 
-    def program(self, folder: str, words: Sequence[str], seconds: float) -> str:
-        command = shlex.join([f"{folder}/{words[0]}", *words[1:]])
+    def program(
+        self, folder: str, words: Sequence[str], seconds: float, environment: Mapping[str, str] = NO_VARIABLES
+    ) -> str:
+        said = ["env", *(f"{name}={value}" for name, value in environment.items())] if environment else []
+        command = shlex.join([*said, *map(str, self.under), f"{folder}/{words[0]}", *words[1:]])
         limited = f"timeout -s KILL {seconds:.0f}"
         # busybox of some years ago takes the seconds otherwise.
         return (

@@ -1,7 +1,7 @@
 """A bundle's program on a device, in the place of one that this host runs."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -26,22 +26,29 @@ REFUSED = re.compile(
 """What kernels, loaders and shells say of programs that are not for them."""
 
 
-def runner_on(placed: Placed, *, context: BuildContext) -> BundleRunner:
-    """What runs the bundle's program where it was placed; the host that compares is the same as ever."""
+def runner_on(
+    placed: Placed, *, environment: Mapping[str, str] | None = None, context: BuildContext
+) -> BundleRunner:
+    """What runs the bundle's program where it was placed; the host that compares is the same as ever. The program sees ``environment``, too."""
 
     def elsewhere(bundle: Bundle, command: Sequence[str | Path], input: str, limits: RunLimits) -> Ended:
-        return _run(placed, bundle, command, input, limits)
+        return _run(placed, bundle, command, input, limits, environment or {})
 
     return BundleRunner(context=context, elsewhere=elsewhere)
 
 
 def _run(
-    placed: Placed, bundle: Bundle, command: Sequence[str | Path], input: str, limits: RunLimits
+    placed: Placed,
+    bundle: Bundle,
+    command: Sequence[str | Path],
+    input: str,
+    limits: RunLimits,
+    environment: Mapping[str, str],
 ) -> Ended:
     session = placed.session
     words = [_there(bundle, word) for word in command]
     said = session.ask(
-        session.shell.program(placed.folder, words, limits.seconds),
+        session.shell.program(placed.folder, words, limits.seconds, environment),
         f"{bundle.name} ran",
         input=input.encode(),
         seconds=limits.seconds + GRACE,

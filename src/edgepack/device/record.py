@@ -14,14 +14,13 @@ from edgepack.errors import BundleError, DeviceError, OutputError
 from edgepack.files.store import Store, written_beside
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceResult
+from edgepack.records.figures import figures_of, shortfalls
 from edgepack.records.target import ModelOptions
 from edgepack.records.word import HERE, MAKER, Word
 from edgepack.signing.keys import PrivateKey, PublicKey
 from edgepack.signing.signatures import require_signed_file, sign_file, signature_of
-from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, check_value, parse_foreign, read_foreign
 from edgepack.verifier.made_here import is_own_device_record, remember_device_record
-from edgepack.verifier.quality import shortfalls
 from edgepack.words import foreign
 
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -175,8 +174,7 @@ def _require_consistent(result: DeviceResult) -> None:
         return
     if found.texts != TEXTS or found.drawn is None or not re.fullmatch(r"[0-9a-f]{64}", result.vectors):
         raise Malformed(f"{result.id} passed without having been run on all texts")
-    own: Any = {name: limit for name, limit in found.limits.items() if name in LIMITS}
-    if short := shortfalls(found, ModelOptions(**own)):
+    if short := [each.shortfall for each in figures_of(found) if each.shortfall]:
         raise Malformed(f"{result.id} passed, and {short[0]}")
 
 
@@ -193,6 +191,35 @@ def record_files(path: Path, bundle: Bundle) -> tuple[Path, ...]:
     if subject != digest(bundle):
         return ()
     return (file, *(each for each in (signature_of(file),) if each.is_file()))
+
+
+def lay_record_files(bundle: Bundle, record: bytes, signature: bytes | None, *, force: bool) -> Path | None:
+    """Write a record that came with a bundle beside its folder, under our name; ``None`` where another lies there, which only ``force`` replaces.
+
+    Whose word it is, who reads it asks. Raises ``BundleError`` for what is no record of this very bundle, ``OutputError``.
+    """
+    file = record_file_of(bundle.directory, bundle.name)
+    try:
+        if len(record) > MOST:
+            raise Malformed(f"it has {len(record):,} bytes")
+        subject, _ = _parse(parse_foreign(record))
+        if subject != digest(bundle):
+            raise Malformed(f"it is of another bundle, {subject[:12]}…")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        why = error if isinstance(error, Malformed) else "it is no statement of devices"
+        raise BundleError(f"the record of devices of {bundle.name}: {why}", hint="push it again") from error
+    if os.path.lexists(file) and not force:
+        return None
+    try:
+        with written_beside(file) as beside:
+            signature_of(file).unlink(missing_ok=True)
+            beside.write_bytes(record)
+        if signature is not None:
+            with written_beside(signature_of(file)) as beside:
+                beside.write_bytes(signature)
+    except OSError as error:
+        raise OutputError(f"cannot write {file}: {error.strerror}", hint="name another folder") from error
+    return file
 
 
 def require_device(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edgepack import tools
 from edgepack.context import BuildContext, perhaps_broken
+from edgepack.device.command import Command
 from edgepack.device.posix import Posix
 from edgepack.device.shell import Shell
 from edgepack.device.windows import Windows
@@ -125,9 +126,19 @@ def open_session(at: Address, *, context: BuildContext) -> Iterator[Session]:
         )
     transport: Transport = known[at.scheme].make()(at.address, context=context)
     try:
-        yield Session(at=at, transport=transport, shell=_shell_of(at, transport))
+        yield _session_of(at, transport)
     finally:
         transport.close()
+
+
+def _session_of(at: Address, transport: Transport) -> Session:
+    try:
+        return Session(at=at, transport=transport, shell=_shell_of(at, transport))
+    except DeviceError:
+        if not isinstance(transport, Command) or not transport.emulates:
+            raise
+    shell = Posix(under=transport.command, machine=transport.emulates)
+    return Session(at=at, transport=Command(command=()), shell=shell)
 
 
 def _shell_of(at: Address, transport: Transport) -> Shell:

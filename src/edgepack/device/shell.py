@@ -1,7 +1,10 @@
 """What the host says to a device's shell; each shell has a module of its own."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
+
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 class Shell(Protocol):
@@ -35,8 +38,10 @@ class Shell(Protocol):
     def read_back(self, folder: str) -> str:
         """A command that writes the folder as a tar."""
 
-    def program(self, folder: str, words: Sequence[str], seconds: float) -> str:
-        """A command that runs a program of the folder, and ends it after so many seconds if the device can."""
+    def program(
+        self, folder: str, words: Sequence[str], seconds: float, environment: Mapping[str, str] = NO_VARIABLES
+    ) -> str:
+        """A command that runs a program of the folder with these variables, and ends it after so many seconds if the device can."""
 
     def metered(self, command: str, energy: str) -> str:
         """A command that runs another and writes to its messages what that took: ``speed.read_meter`` reads it."""

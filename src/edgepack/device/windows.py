@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from edgepack.device.shell import NO_PLACE
+from edgepack.device.shell import NO_PLACE, NO_VARIABLES
 
 DESCRIBE = " & ".join(
     (
@@ -62,7 +62,11 @@ class Windows:
     def read_back(self, folder: str) -> str:
         return f"cd /d {_quoted(folder)} && tar -cf - ."
 
-    def program(self, folder: str, words: Sequence[str], seconds: float) -> str:
+    def program(
+        self, folder: str, words: Sequence[str], seconds: float, environment: Mapping[str, str] = NO_VARIABLES
+    ) -> str:
+        if environment:
+            raise ValueError("no variables are set there")
         program = f"{folder}\\{words[0]}".replace("/", "\\")
         return f"cd /d {_quoted(folder)} && {' '.join(map(_quoted, (program, *words[1:])))}"
 

@@ -30,6 +30,8 @@ CPUID = {
     "avx_ne_convert": (5, 5),
 }
 """Where an x86-64 processor says what it has: leaf 1 ecx, leaf 7 ebx, ecx, edx, leaf 7.1 eax, edx; and the bit."""
+HWCAPS = {"asimddp": (0, 20), "i8mm": (1, 13)}
+"""Where Linux says what an arm64 processor has: AT_HWCAP, AT_HWCAP2; and the bit."""
 _SAID_OTHERWISE = frozenset({"sse3", "osxsave"})
 """Linux calls SSE3 ``pni``, and has no flag for OSXSAVE: it shows AVX only where it saves its registers."""
 _OF_EVERY_PROCESSOR = frozenset({"asimd"})
@@ -53,11 +55,18 @@ class FeatureLevel:
 
     def hidden_bits(self) -> tuple[int, ...]:
         """What cpuid must not say for MLAS to take an x86-64 processor for one of this level, register by register."""
-        registers = [0] * 6
-        for name, (register, bit) in CPUID.items():
+        return self._hidden(CPUID, 6)
+
+    def hidden_hwcaps(self) -> tuple[int, ...]:
+        """The same of an arm64 processor: what Linux must not say in AT_HWCAP and AT_HWCAP2."""
+        return self._hidden(HWCAPS, 2)
+
+    def _hidden(self, places: Mapping[str, tuple[int, int]], registers: int) -> tuple[int, ...]:
+        hidden = [0] * registers
+        for name, (register, bit) in places.items():
             if name not in self.flags:
-                registers[register] |= 1 << bit
-        return tuple(registers)
+                hidden[register] |= 1 << bit
+        return tuple(hidden)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from edgepack.building.outcome import report_file_of
 from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import EdgepackError, SignatureError, UsageError
-from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.project.cells import Cell

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from edgepack.building.outcome import report_file_of, withdraw
 from edgepack.bundles.archive import archive_of, unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.bundles.packages import Packagers
@@ -17,7 +18,6 @@ from edgepack.bundles.place import BUNDLE, held_place, placed_beside, placed_fol
 from edgepack.errors import BundleError, DiskFullError, OutputError
 from edgepack.files.shared import SharedStore
 from edgepack.files.store import sha256_of
-from edgepack.pipeline import report_file_of, withdraw
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.project.remembered import described, is_memory, names_beside, remember, same_delegates

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from edgepack import pipeline
+from edgepack.building.outcome import Outcome, report_file_of
 from edgepack.bundles.archive import archive_of
 from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
 from edgepack.bundles.place import held_place, placed_beside
@@ -23,7 +23,7 @@ Files = Mapping[str, Mapping[str, Any]]
 _PARTS = {"key": str, "digest": str, "files": dict, "delegates": list}
 
 
-def memory_of(key: str, outcome: pipeline.Outcome) -> dict[str, Any]:
+def memory_of(key: str, outcome: Outcome) -> dict[str, Any]:
     """What is to be remembered of a bundle that was made. It lies where it is to stay."""
     folder = outcome.bundle.directory
     names = [*names_beside(folder), *(each.file for each in outcome.report.packages)]
@@ -37,7 +37,7 @@ def memory_of(key: str, outcome: pipeline.Outcome) -> dict[str, Any]:
 
 def names_beside(folder: Path) -> list[str]:
     """What lies beside every bundle: packages come to that."""
-    return [each(folder).name for each in (archive_of, provenance_file, pipeline.report_file_of)]
+    return [each(folder).name for each in (archive_of, provenance_file, report_file_of)]
 
 
 def described(output: Path, names: Iterable[str]) -> Files:

@@ -28,14 +28,15 @@ from edgepack.quantization.layers import matrix_inputs
 from edgepack.recipes.frontier import Point
 from edgepack.recipes.prepare import prepare_model
 from edgepack.recipes.registry import RECIPE
+from edgepack.records.figures import shortfalls
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.recipe import ALL
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions, Pass, Platform
 from edgepack.typed import read_table
 from edgepack.verifier.gate import NEIGHBOURS, verification_texts
-from edgepack.verifier.quality import COMPANY, measure_quality, shortfalls
-from edgepack.verifier.scores import scores_of, shortfalls_of_scores
+from edgepack.verifier.quality import COMPANY, measure_quality
+from edgepack.verifier.scores import scores_of
 
 LAYER = re.compile(r"^(.*?\d+)\.")
 FUSED = Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False})
@@ -166,11 +167,7 @@ class Trial:
         return 1.0 - self._quality(self._prepared(candidate), some).mean_cosine
 
     def _shortfalls(self, quality: Verification) -> list[str]:
-        if quality.scores is None:
-            return shortfalls(quality, self._options)
-        return shortfalls(quality, replace(self._options, **NEIGHBOURS)) + shortfalls_of_scores(
-            quality.scores
-        )
+        return shortfalls(quality, replace(self._options, **NEIGHBOURS) if quality.scores else self._options)
 
     def _prepared(self, candidate: Candidate) -> PreparedModel:
         options = replace(self._options, recipe=candidate.recipe, score_recipe=None)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from edgepack.building.outcome import report_file_of
 from edgepack.bundles.archive import archive_of
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.errors import BundleError
-from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.recorded.beside import record_beside
 from edgepack.recorded.devices import record_of, with_devices

@@ -14,8 +14,8 @@ from edgepack.errors import BundleError
 from edgepack.files.store import Store
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription, DeviceResult, OnDevices
+from edgepack.records.figures import figures_of
 from edgepack.records.report import Report, Section
-from edgepack.reports.figures import figures
 from edgepack.signing.keys import PublicKey
 from edgepack.tables import add_row, blocks, megabytes, table
 from edgepack.words import foreign, foreign_words
@@ -71,13 +71,14 @@ def _cells(result: DeviceResult) -> dict[str, str]:
         "processor": _processor(device),
         "system": " ".join(filter(None, (device.distribution or device.system, device.kernel, device.libc))),
         "CPU level": device.levels[-1] if device.levels else "",
+        "levels run, too": ", ".join(result.verification.levels),
         "GPU": device.gpu,
         "files compared by": result.files_by,
     }
     if result.golden_cosine is not None:
         cells["golden vectors"] = f"{result.golden_cosine:.4f}"
-    for figure in figures(result.verification):
-        cells[figure.what] = f"{figure.value} {figure.limit} {figure.mark}".strip()
+    for figure in figures_of(result.verification):
+        cells[figure.name] = f"{figure.text} {figure.limit_text} {figure.mark}".strip()
     if speed is not None:
         cells["first vector"] = f"{speed.first_vector_ms:.1f} ms"
         for length in speed.lengths:

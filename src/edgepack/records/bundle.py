@@ -55,6 +55,8 @@ class RunnerArtifact:
     exact: str = ""
     """The name of an arithmetic, another one whenever a bit of a vector becomes another: every processor and platform, any number of threads
     and any neighbours give the same bits. Empty where they do not. The manifest then has a digest of the golden texts' vectors."""
+    twin: Path | None = None
+    """With ``exact``: a program for this host of the same arithmetic, where no host runs the bundle's own. The digest is made with it."""
     gives: tuple[str, ...] = ()
     """What the program gives beside vectors, of ``scores`` (a reranker's or a classifier's), ``sparse`` vectors and what ``tokens`` have."""
     command: tuple[str, ...] | None = ()

@@ -51,13 +51,6 @@ class LengthFigure:
     top10_agreement: float
 
 
-MIN_TAU, MIN_KEPT = 0.98, 0.99
-"""What rerankers and classifiers are held to (``Scores.tau``, ``Scores.kept``)."""
-MAX_SCORE_ERROR = 0.1
-"""What ``Scores.error`` is held to: thresholds on scores take values, not only their order. On a reranker of real layers int8-near has
-0.008, int8-weights 0.04, and int8, whose order does not pass, 0.09."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Scores:
     """A reranker's or a classifier's scores beside the full-precision model's."""
@@ -77,15 +70,6 @@ class Scores:
     """The same of texts that were drawn for one verification; ``None``: none were."""
     same_pairs: int = 0
     """Pairs whose tokens are the same as Hugging Face's; 0: not compared."""
-
-
-MIN_ORDER, MIN_BEST = 0.95, 0.95
-"""What other outputs are held to (``OutputFigures.tau``, ``OutputFigures.kept``): most texts of the gate share hardly a token, and
-scores near zero change places easily."""
-MAX_WEIGHT = 1e-3
-"""How far a weight, or a number of a token's vector, may be from the full-precision model's in a bundle in full precision."""
-MAX_OUTPUT_ERROR = 0.2
-"""What ``OutputFigures.error`` is held to: int8 has 0.07 on a ColBERT of real layers, and vectors with a mean cosine of 0.985 have 0.17."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +134,7 @@ class Verification:
     on: str = ""
     """The device that it was run on, by a record of it; empty: the machine that verified."""
     levels: tuple[str, ...] = ()
-    """CPU levels that a bundle from elsewhere ran at, beside this processor's own."""
+    """CPU levels that a bundle from elsewhere, or on a device, ran at, beside this processor's own."""
     said: tuple[str, ...] = ()
     """What the manifest says of a bundle from elsewhere that nothing here could compare, ``KEY VALUE`` each."""
     scores: Scores | None = None

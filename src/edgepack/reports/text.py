@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from edgepack.records.figures import figures_of, heading
 from edgepack.records.report import DownloadCost, Memory, PackageSize, PartSize, Report, Section, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.word import HERE, Word
-from edgepack.reports.figures import figures, heading
 from edgepack.tables import Number, State, add_row, blocks, column_megabytes, megabytes, table
 from edgepack.words import foreign, foreign_words
 
@@ -85,8 +85,8 @@ def render_verification(found: Verification, said_by: Word = HERE) -> Group:
     if not found.texts:
         return Group(status)
     made = table("", Number("this bundle"), "limit", State(""), title=heading(found))
-    for each in figures(found):
-        add_row(made, each.what, each.value, each.limit, each.mark)
+    for each in figures_of(found):
+        add_row(made, each.name, each.text, each.limit_text, each.mark)
     said = [Text(f"said by its maker, compared with nothing: {'; '.join(map(foreign, found.said))}")]
     return blocks(made, *said * bool(found.said), status)
 

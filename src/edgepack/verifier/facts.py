@@ -11,12 +11,11 @@ from edgepack.errors import BundleError, ModelError, VerificationError
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.records.bundle import Bundle
+from edgepack.records.figures import LIMITS, shortfalls
 from edgepack.records.model import FLOAT_PRECISIONS, ModelSource
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions, Platform
-from edgepack.targets import LIMITS
 from edgepack.typed import Malformed, read_table
-from edgepack.verifier.quality import shortfalls
 
 INCOMPARABLE = ("origin", "graph_by", "pooling_from", "set", "warnings")
 """Keys of a source's section that depend on how the model was named, or on which edgepack read it."""

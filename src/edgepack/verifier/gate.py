@@ -16,15 +16,15 @@ from edgepack.files.store import written_beside
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.reference import cached_reference, embed_with_onnxruntime, reference_vectors
 from edgepack.records.bundle import Bundle
-from edgepack.records.model import FLOAT_PRECISIONS, ModelSource, PreparedModel
+from edgepack.records.figures import EXACT, MAX_DIFFERENCE, described, figures_of, in_short, limits_of
+from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
 from edgepack.records.report import Drawn, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
-from edgepack.targets import LIMITS
 from edgepack.verifier.metrics import compare, lowest_cosine
-from edgepack.verifier.outputs.measure import Giving, measure_outputs, shortfalls_of_outputs
-from edgepack.verifier.quality import measure_quality, shortfalls
-from edgepack.verifier.scores import Scoring, measure_scores, shortfalls_of_scores
+from edgepack.verifier.outputs.measure import Giving, measure_outputs
+from edgepack.verifier.quality import measure_quality
+from edgepack.verifier.scores import Scoring, measure_scores
 from edgepack.verifier.texts.drawn import drawn_texts
 from edgepack.verifier.texts.long import long_texts
 from edgepack.verifier.tokens import Tokenize, compare_tokens
@@ -33,8 +33,6 @@ Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 Prompted = Callable[[Bundle, Sequence[str], str], Sequence[Sequence[float]] | None]
 """Vectors of texts after the bundle's own prompt for a purpose, ``query`` or ``passage``; ``None``: its program puts none."""
 
-FULL_ONLY = ("max_retrieval_loss", "max_sts_loss", "max_translation_loss")
-"""Limits of what the full gate alone measures."""
 NEIGHBOURS: Mapping[str, Any] = {"min_agreement": 0.0, "min_top10": 0.0}
 """Limits that say nothing of vectors that are not for comparing texts: scores, or the other outputs, are judged instead."""
 LENGTH_TOLERANCE = 1e-3
@@ -115,22 +113,22 @@ def verify(
         return Verification(status="not verified", reason=cannot.reason)
     if source.head is not None or (source.outputs and not source.outputs.dense):
         options = replace(options, **NEIGHBOURS)
-    figures = replace(figures, limits=_limits(options))
-    short = shortfalls(figures, options)
-    if figures.scores is not None:
-        short += shortfalls_of_scores(figures.scores)
-    short += shortfalls_of_outputs(figures.outputs, str(bundle.manifest["model"]["precision"]))
+    limits = limits_of(options)
+    if figures.outputs and bundle.manifest["model"]["precision"] == FULL_PRECISION:
+        limits[EXACT] = MAX_DIFFERENCE
+    short = [each.shortfall for each in figures_of(figures, limits) if each.shortfall]
     if options.gate == "off":
         return _unjudged(figures, short, context)
+    figures = replace(figures, limits=limits)
     if short:
         raise VerificationError(
-            f"the vectors differ too much from the full-precision model: {' and '.join(short)} ({describe(figures)})",
+            f"the vectors differ too much from the full-precision model: {' and '.join(short)} ({described(figures)})",
             hint=_hint(short, bundle, source, context),
         )
     if elsewhere:
-        context.note(f"NOT VERIFIED: {elsewhere[0]} ({describe(figures)})")
+        context.note(f"NOT VERIFIED: {elsewhere[0]} ({described(figures)})")
         return replace(figures, status="not verified", reason=elsewhere[0])
-    context.note(_in_short(figures))
+    context.note(in_short(figures))
     return figures
 
 
@@ -183,99 +181,11 @@ def _hint(short: Sequence[str], bundle: Bundle, source: ModelSource, context: Bu
     )
 
 
-def _limits(options: ModelOptions) -> dict[str, float]:
-    """Those that ask for something."""
-    if options.gate == "off":
-        return {}
-    said = {
-        name: getattr(options, name) for name in LIMITS if name not in FULL_ONLY or options.gate == "full"
-    }
-    unasked = vars(ModelOptions())
-    return {
-        name: limit
-        for name, limit in said.items()
-        if (limit > 0 if name.startswith("min_") else limit != unasked[name])
-    }
-
-
-def _in_short(found: Verification) -> str:
-    """That it passed; the figures themselves are the report's."""
-    tokens = f", tokenizer identical on {found.same_tokens:,}" if found.same_tokens else ""
-    if (scores := found.scores) is not None:
-        tokens += f" and {scores.same_pairs:,} pairs" if scores.same_pairs else ""
-        tokens += f", scores' tau {scores.tau:.4f}, best kept {scores.kept:.1%}"
-    for task in found.tasks:
-        tokens += f", {task.what}: {task.value:.4f} (fp32 {task.value_fp32:.4f})" if not task.missing else ""
-    for each in found.outputs:
-        tokens += f", {each.name.replace('_', '-')}: tau {each.tau:.4f}, best kept {each.kept:.1%}"
-    if found.drawn is not None:
-        tokens += f", {found.drawn.mean_cosine:.4f} on {found.drawn.texts} drawn by seed {found.drawn.seed}"
-    return f"passed: cosine to {_reference(found)} {found.mean_cosine:.4f} on {found.texts} texts{tokens}"
-
-
 def _unjudged(figures: Verification, short: Sequence[str], context: BuildContext) -> Verification:
     """With the gate off: everything is measured and said, and nothing counts as verified."""
     reason = "THE GATE IS OFF" + (f": {' and '.join(short)}" if short else "")
-    context.note(f"{reason} ({describe(figures)})")
+    context.note(f"{reason} ({described(figures)})")
     return replace(figures, status="not verified", reason=reason)
-
-
-def describe(found: Verification) -> str:
-    """The figures in a line."""
-    mean, low, lowest = f"{found.mean_cosine:.4f}", f"{found.p1_cosine:.4f}", f"{found.min_cosine:.4f}"
-    said = [
-        f"cosine to {_reference(found)}: mean {mean}, 1st percentile {low}, lowest {lowest} on {found.texts} texts",
-        f"nearest neighbour unchanged {found.neighbour_agreement:.1%}, ten nearest in common {found.top10_agreement:.1%}",
-    ]
-    for at in found.lengths:
-        said.append(
-            f"at {at.dimension} dimensions: mean {at.mean_cosine:.4f}, lowest {at.min_cosine:.4f}, "
-            f"nearest neighbour unchanged {at.neighbour_agreement:.1%}, ten nearest {at.top10_agreement:.1%}"
-        )
-    if found.long_cosine is not None:
-        said.append(f"lowest of texts longer than the model takes {found.long_cosine:.4f}")
-    if found.prompt_cosine is not None:
-        said.append(f"after its prompts {found.prompt_cosine:.4f}")
-    if (drawn := found.drawn) is not None:
-        said.append(
-            f"on {drawn.texts} texts drawn by seed {drawn.seed}: mean {drawn.mean_cosine:.4f}, lowest {drawn.min_cosine:.4f}"
-        )
-    if found.batch_cosine is not None:
-        said.append(f"batch-independent {found.batch_cosine:.4f}")
-    if found.processor_cosine is not None:
-        said.append(f"on other CPUs {found.processor_cosine:.4f}")
-    if found.same_tokens:
-        said.append(f"tokenizer identical on {found.same_tokens:,} texts")
-    if (scores := found.scores) is not None:
-        said.append(
-            f"scores of {scores.texts:,} texts: Kendall's tau {scores.tau:.4f}, best kept {scores.kept:.1%}, largest "
-            f"difference {scores.largest:.4f}"
-        )
-    for each in found.outputs:
-        agree = "tokens in common" if each.name == "sparse" else "mean cosine"
-        said.append(
-            f"{each.name.replace('_', '-')} of {each.texts} texts: Kendall's tau {each.tau:.4f}, best kept {each.kept:.1%}, "
-            f"{agree} {each.agree:.4f}, largest difference {each.largest:.2g}"
-        )
-    if (retrieval := found.retrieval) is not None:
-        said.append(
-            f"{retrieval.queries} words among {retrieval.glosses} glosses: recall@10 {retrieval.recall:.4f} "
-            f"(fp32 {retrieval.recall_fp32:.4f}), MRR {retrieval.mrr:.4f} (fp32 {retrieval.mrr_fp32:.4f}), "
-            f"ten nearest in common {retrieval.top10_agreement:.1%}"
-        )
-    for task in found.tasks:
-        if task.value is None:
-            said.append(f"{task.what} NOT MEASURED: {task.missing}")
-        else:
-            said.append(f"{task.what}: {task.value:.4f} (fp32 {task.value_fp32:.4f})")
-    if found.retrieval_missing:
-        said.append(f"RETRIEVAL NOT MEASURED: {found.retrieval_missing}")
-    return "; ".join(said)
-
-
-def _reference(found: Verification) -> str:
-    quantized = found.against not in FLOAT_PRECISIONS
-    return f"the given {found.against} file, NOT TO FULL PRECISION" if quantized else found.against
 
 
 def write_vectors(bundle: Bundle, embed: Embed, destination: Path) -> None:

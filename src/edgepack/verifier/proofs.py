@@ -15,12 +15,12 @@ from typing import Any, Protocol
 
 from edgepack.bundles.golden import Embed, digest_of
 from edgepack.context import BuildContext
-from edgepack.errors import BundleError, CannotRunHere, ProofError, ToolError
+from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
 from edgepack.files.elf import architecture, needed_libraries
 from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.platform import LibrarySystem
 from edgepack.foundry.proof.by_level import HERE, Attempt, Way, prove_levels, prove_way
-from edgepack.foundry.proof.cpuid import replace_cpuid
+from edgepack.foundry.proof.cpuid import replace_cpuid, replace_getauxval
 from edgepack.foundry.proof.emulator import find_system
 from edgepack.foundry.proof.harness import cpuid_hider, hiding, libembed_caller
 from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, require_near
@@ -105,7 +105,11 @@ def prove_bundle(
         # What no processor runs by itself, a script or a page, has the one level of what does run it.
         device = str(bundle.manifest["target"]["platform"]["arch"])
         level = HERE if device == platform.machine() else device
-        if system := find_system(bundle.system, bundle.program, context=context):
+        try:
+            system = find_system(bundle.system, bundle.program, context=context)
+        except MissingToolError as error:
+            return (LevelProof(level=level, proved=False, reason=error.message),)
+        if system:
             command = tuple(system.command(device))
             under = Way(level=level, by=f"{system.name} {system.version}", emulation=command)
             proved = prove_way(attempt, under)
@@ -149,7 +153,7 @@ def _lesser(*proofs: LevelProof) -> LevelProof:
 
 
 def _attempt_of(bundle: Bundle, run: Run, seal: Seal, known: Known, context: BuildContext) -> Attempt:
-    masked = cache(partial(_masked_copy, bundle, seal, context))
+    masked = cache(partial(masked_copy, bundle, seal, context))
     return partial(_attempt, _Proof(bundle=bundle, run=run, known=known, masked=masked))
 
 
@@ -203,24 +207,29 @@ def _attempt(proof: _Proof, way: Way) -> float:
     bundle = proof.bundle
     _require_processor(bundle)
     asked = proof.masked() if way.hidden else bundle
-    environment = {"LD_PRELOAD": f"$ORIGIN/{HIDER}", **hiding(way.hidden)} if way.hidden else {}
+    environment = masking(way.hidden) if way.hidden else {}
     level = way.level if way.level == way.by else f"level {way.level}, {way.by}"
     where = f"{bundle.name} ({level})"
     try:
         vectors = proof.run(asked, proof.known.texts, environment=environment, prefix=way.emulation)
     except (ProofError, ToolError) as error:
         raise ProofError(f"{where} does not run: {error.message}", hint=error.hint) from error
-    if proof.known.digest and digest_of(vectors) != proof.known.digest:
+    return require_known(bundle, proof.known, vectors, where=where)
+
+
+def require_known(bundle: Bundle, known: Known, vectors: Sequence[Sequence[float]], *, where: str) -> float:
+    """The lowest cosine of vectors to those that are known. Raises ``ProofError`` where they are not near, or of other bits where these say so."""
+    if known.digest and digest_of(vectors) != known.digest:
         raise ProofError(
             f"{where} gives vectors of other bits than the manifest's digest says", hint=OTHER_BITS
         )
     return require_near(
         vectors,
-        proof.known.vectors,
-        tolerance=proof.known.tolerance,
+        known.vectors,
+        tolerance=known.tolerance,
         what=str(bundle.manifest["model"]["file"]),
         where=where,
-        texts=proof.known.texts,
+        texts=known.texts,
     )
 
 
@@ -232,7 +241,12 @@ def _require_processor(bundle: Bundle) -> None:
         raise CannotRunHere(f"the bundle is for processors with {', '.join(lacking)}, which this one lacks")
 
 
-def _masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
+def masking(hidden: tuple[int, ...]) -> dict[str, str]:
+    """The environment of a masked copy, as a processor that has less."""
+    return {"LD_PRELOAD": f"$ORIGIN/{HIDER}", **hiding(hidden)}
+
+
+def masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
     """The bundle with kernels that do not ask the processor, and with what answers beside the program.
 
     The programs look at sizes when they start, and those stay; the kernels may lie in the program itself. Raises
@@ -240,15 +254,17 @@ def _masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
     """
     if GLIBC not in needed_libraries(bundle.program):
         raise CannotRunHere(
-            f"what cpuid says cannot be hidden from {bundle.program.name}: it does not load glibc"
+            f"what the processor has cannot be hidden from {bundle.program.name}: it does not load glibc"
         )
     folder = linked_copy(bundle, "masked-", context=context)
     name = str(bundle.manifest["runner"]["program"])
     asking = str((bundle.manifest["runtime"] or {"library": name})["library"])
     (folder / asking).unlink()
-    replace_cpuid(bundle.directory / asking, folder / asking)
+    arch = str(architecture(bundle.program))
+    mask = replace_getauxval if arch == "aarch64" else replace_cpuid
+    mask(bundle.directory / asking, folder / asking)
     program = folder / name
-    shutil.copyfile(cpuid_hider(context=context), program.with_name(HIDER))
+    shutil.copyfile(cpuid_hider(arch, context=context), program.with_name(HIDER))
     copy = replace(bundle, directory=folder)
     seal(copy)
     return copy

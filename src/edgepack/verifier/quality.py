@@ -13,8 +13,7 @@ from edgepack.bundles.model_section import shortening
 from edgepack.context import BuildContext
 from edgepack.models.reference import cached_reference
 from edgepack.records.model import ModelSource
-from edgepack.records.report import LengthFigure, Retrieval, TaskFigure, Verification
-from edgepack.records.target import ModelOptions
+from edgepack.records.report import LengthFigure, Retrieval, Verification
 from edgepack.verifier.metrics import compare, lowest_cosine, rank, shared
 from edgepack.verifier.tasks.asked import task_figures
 from edgepack.verifier.tasks.wordnet import NoWordNet, retrieval_task
@@ -124,87 +123,6 @@ def measure_retrieval(
         mrr_fp32=theirs.mrr,
         top10_agreement=shared(ours.nearest, theirs.nearest),
     )
-
-
-def shortfalls(found: Verification, options: ModelOptions) -> list[str]:
-    """What is below the target's limits, in words with the figures; nothing when all is well.
-
-    What a limit asks for and nothing has measured counts as below it.
-    """
-    limits: list[tuple[str, float | None, float]] = [
-        ("mean cosine", found.mean_cosine, options.min_cosine),
-        ("1st percentile of the cosines", found.p1_cosine, options.min_p1_cosine),
-        ("lowest cosine", found.min_cosine, options.min_worst_cosine),
-        ("nearest neighbour unchanged", found.neighbour_agreement, options.min_agreement),
-        ("ten nearest neighbours in common", found.top10_agreement, options.min_top10),
-        ("batch-independent cosine", found.batch_cosine, options.min_batch_cosine),
-    ]
-    # Not every measurement is made of a bundle, by the program on the device, or elsewhere.
-    if (cosine := found.long_cosine) is not None:
-        limits.append(("lowest cosine of texts longer than the model takes", cosine, options.min_long_cosine))
-    if (cosine := found.prompt_cosine) is not None:
-        limits.append(("cosine after the model's prompts", cosine, options.min_long_cosine))
-    if (drawn := found.drawn) is not None:
-        seed = f"of the texts drawn by seed {drawn.seed}"
-        limits.append((f"mean cosine {seed}", drawn.mean_cosine, options.min_cosine))
-        limits.append((f"lowest cosine {seed}", drawn.min_cosine, options.min_worst_cosine))
-    # A bundle that is verified again has no proofs of other processors.
-    if (cosine := found.processor_cosine) is not None:
-        limits.append(("cosine on other CPUs", cosine, options.min_processor_cosine))
-    short = [_below(what, value, limit) for what, value, limit in limits if limit > 0]
-    short += [
-        _below(f"{what} at {each.dimension} dimensions", value, limit)
-        for each in found.lengths
-        for what, value, limit in _length_limits(each, options)
-        if limit > 0
-    ]
-    return [
-        *filter(None, short),
-        *_retrieval_shortfall(found, options),
-        *_task_shortfalls(found.tasks, options),
-    ]
-
-
-def _length_limits(found: LengthFigure, options: ModelOptions) -> tuple[tuple[str, float, float], ...]:
-    return (
-        ("mean cosine", found.mean_cosine, options.min_cosine),
-        ("lowest cosine", found.min_cosine, options.min_worst_cosine),
-        ("nearest neighbour unchanged", found.neighbour_agreement, options.min_agreement),
-        ("ten nearest neighbours in common", found.top10_agreement, options.min_top10),
-    )
-
-
-def _task_shortfalls(found: Sequence[TaskFigure], options: ModelOptions) -> Iterator[str]:
-    for each in found if options.gate == "full" else ():
-        limit = getattr(options, each.limit)
-        if limit >= 1:
-            continue
-        if each.value is None or each.value_fp32 is None:
-            yield f"{each.what} was not measured ({each.missing}), a loss of at most {limit:g} is allowed"
-        elif not each.value_fp32 - each.value <= limit:
-            loss = f"{each.value_fp32 - each.value:.4f} below fp32's {each.value_fp32:.4f}"
-            yield f"{each.what}: {each.value:.4f} is {loss}, at most {limit:g} is allowed"
-
-
-def _below(what: str, value: float | None, limit: float) -> str:
-    if value is None:
-        return f"{what} was not measured, at least {limit:g} is required"
-    return f"{what} {value:.4f} is below {limit:g}" if value < limit else ""
-
-
-def _retrieval_shortfall(found: Verification, options: ModelOptions) -> list[str]:
-    limit = options.max_retrieval_loss
-    if options.gate != "full" or limit >= 1:
-        return []
-    if found.retrieval is None:
-        return [
-            f"the loss of recall@10 was not measured ({found.retrieval_missing}), at most {limit:g} is allowed"
-        ]
-    loss = found.retrieval.recall_fp32 - found.retrieval.recall
-    if loss <= limit:
-        return []
-    ours, exact = f"{found.retrieval.recall:.4f}", f"{found.retrieval.recall_fp32:.4f}"
-    return [f"recall@10 {ours} is {loss:.4f} below fp32's {exact}, at most {limit:g} is allowed"]
 
 
 def _prompt(source: ModelSource, purposes: Sequence[str]) -> str:

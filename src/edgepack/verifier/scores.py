@@ -17,7 +17,7 @@ from edgepack.models.read.tokenizer import minimal_json
 from edgepack.models.reference import cached_reference, reference_vectors
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import Head, ModelSource, Task
-from edgepack.records.report import MAX_SCORE_ERROR, MIN_KEPT, MIN_TAU, Scores
+from edgepack.records.report import Scores
 from edgepack.verifier.outputs.order import DOCUMENTS, Pair, keeps_best, kendall_tau, ranking_pairs
 from edgepack.verifier.texts.fuzz import fuzz_texts_for
 from edgepack.verifier.texts.long import long_texts
@@ -104,21 +104,6 @@ def score_figures(task: Task, ours: Numbers, theirs: Numbers) -> Scores:
     return Scores(texts=len(ours), tau=tau, kept=kept, largest=largest, error=_error(ours, theirs))
 
 
-def shortfalls_of_scores(found: Scores) -> list[str]:
-    """What is below the limits, in words with the figures."""
-    limits = (
-        ("Kendall's tau of the scores", found.tau, MIN_TAU),
-        ("best label or text kept", found.kept, MIN_KEPT),
-    )
-    short = [f"{what} {value:.4f} is below {limit:g}" for what, value, limit in limits if not value >= limit]
-    errors = (("scores", found.error), ("scores of drawn texts", found.drawn_error))
-    return short + [
-        f"{what} differ by {error:.2g} of their spread, more than {MAX_SCORE_ERROR:g}"
-        for what, error in errors
-        if error is not None and not error <= MAX_SCORE_ERROR
-    ]
-
-
 def activated(head: Head, numbers: Numbers) -> Numbers:
     """What a program makes of the head's numbers [texts, labels]."""
     if head.activation == "sigmoid":
@@ -196,6 +181,6 @@ def _compare_pairs(scoring: Scoring, bundle: Bundle, source: ModelSource, texts:
         if encoding.ids and (ids, types) != (encoding.ids, encoding.type_ids):
             raise VerificationError(
                 f"the bundle's tokenizer makes other tokens than tokenizers does of the pair {pair!r}",
-                hint="please report it with the model's name; --target linux-x86, or --set runner=pyinstaller, has the library",
+                hint="please report it with the model's name; --target linux-x86 has the library",
             )
     return len(pairs)

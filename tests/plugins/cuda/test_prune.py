@@ -16,7 +16,7 @@ from tests.support.cuda_libraries import UNITS, Unit, library
 from tests.support.recording_cudart import assert_registered, compile_recorder, registrations
 
 from edgepack.api import BundleError, TargetError
-from edgepack.api.kit import ELF64
+from edgepack.files.elf_reader import ELF64
 from edgepack_cuda.fatbin import ENTRY, NO_CODE, Fatbin, fatbin_bytes, read_fatbins
 from edgepack_cuda.image import SHF_ALLOC, SHT_NOBITS, memory_of, punch, read_image
 from edgepack_cuda.inspect import inspect_device_code

@@ -14,9 +14,9 @@ from tests.support.fake_cuda import compile_driver, compile_library
 from tests.support.run_path import run_path
 
 from edgepack.api import BundleError, Target, TargetError
-from edgepack.api.kit import Wheel, opened_libraries
+from edgepack.api.kit import Wheel
 from edgepack.console import Story
-from edgepack.files.elf import needed_libraries
+from edgepack.files.elf import needed_libraries, opened_libraries
 from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins

@@ -1,6 +1,7 @@
 """Pushing and pulling: only what is missing is sent, what breaks goes on, what lies is found out, and credentials stay with whom they are for."""
 
 import base64
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,9 +15,10 @@ from tests.support.serving import Reply, serving
 from tests.support.signed import key_in
 
 from edgepack.bundles.manifest import MANIFEST, digest, open_bundle
-from edgepack.device.record import write_record
+from edgepack.device.record import require_device, write_record
 from edgepack.errors import (
     BundleError,
+    DeviceError,
     DownloadError,
     EdgepackError,
     HashMismatchError,
@@ -27,6 +29,7 @@ from edgepack.errors import (
 )
 from edgepack.plugins.context import HostContext
 from edgepack.signing.signatures import sign_path, signature_of
+from edgepack.verification import OWN_LIMITS
 from edgepack_oci.content.documents import BUNDLE, IMAGE_CONFIG, INDEX, MODELPACK
 from edgepack_oci.content.documents import MANIFEST as OCI_MANIFEST
 from edgepack_oci.content.reference import Reference, parse_reference
@@ -637,7 +640,7 @@ def test_the_commands(bundle: Path, registry: Registry, tmp_path: Path) -> None:
     done = edgepack("pull", name, "-o", str(tmp_path / "out"), "--json", env=env)
     assert json.loads(done.stdout) == {
         "directory": str(tmp_path / "out"), "bundle": "sample", "reference": name, "key": None,
-        "version": None, "said_by": {"whose": "maker", "key": ""},
+        "version": None, "said_by": {"whose": "maker", "key": ""}, "devices": None,
     }  # fmt: skip
     done = edgepack("pull", f"{registry.host}/team/none", env=env, cwd=tmp_path)
     assert done.returncode == DownloadError.exit_code
@@ -666,3 +669,58 @@ def test_a_record_of_another_bundle_does_not(
     record = bundle.with_name(f"{bundle.name}.devices.json")
     write_record(record, open_bundle(other), [result()], key=None, store=context.store)
     assert "1.0-devices" not in push([bundle], named, plain_http=False, context=context).tags
+
+
+def test_a_record_of_devices_comes_along_and_counts_by_its_key(
+    bundle: Path, named: Reference, pulled: Pull, registry: Registry, tmp_path: Path, context: HostContext
+) -> None:
+    record = bundle.with_name(f"{bundle.name}.devices.json")
+    key = key_in(tmp_path, "lab")
+    write_record(record, open_bundle(bundle), [result()], key=key, store=context.store)
+    push([bundle], named, plain_http=False, context=context)
+    got = pulled(named)
+    assert got.devices == tmp_path / "out.devices.json"
+    here = open_bundle(got.bundle.directory)
+    asked = partial(require_device, got.devices, here, "pi4", limits=OWN_LIMITS)
+    fresh = type(context.store)(root=tmp_path / "empty")
+    with pytest.raises(DeviceError, match="its maker's word"):
+        asked(key=None, store=fresh)
+    assert asked(key=key.public, store=fresh).id == "pi4"
+    # What lies there already stays, unless all of it is to be replaced.
+    got.devices.write_text("mine")
+    pulled(named, force=True)
+    assert got.devices.read_bytes() == record.read_bytes()
+
+
+@pytest.mark.parametrize("lie", ["another bundle", "not JSON", "three layers", "altered", "too large"])
+def test_a_lying_record_of_devices_does_not_come_along(
+    lie: str,
+    bundle: Path,
+    other: Path,
+    named: Reference,
+    pulled: Pull,
+    registry: Registry,
+    tmp_path: Path,
+    context: HostContext,
+) -> None:
+    record = bundle.with_name(f"{bundle.name}.devices.json")
+    write_record(record, open_bundle(bundle), [result()], key=None, store=context.store)
+    push([bundle], named, plain_http=False, context=context)
+    said = registry.document("team/embed", "1.0-devices")
+    (layer,) = said["layers"]
+    kept = registry.blobs["team/embed"]
+    if lie == "another bundle":
+        write_record(tmp_path / "r", open_bundle(other), [result()], key=None, store=context.store)
+    elif lie == "too large":
+        (tmp_path / "r").write_bytes(b" " * (5 << 20))
+    else:
+        (tmp_path / "r").write_bytes(b"{" if lie == "not JSON" else record.read_bytes())
+    content = (tmp_path / "r").read_bytes()
+    named_digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    kept[named_digest] = content + b" " * (lie == "altered")
+    layer |= {"digest": named_digest, "size": len(content)}
+    layers = [layer] * (3 if lie == "three layers" else 1)
+    registry.put_document("team/embed", "1.0-devices", {**said, "layers": layers}, OCI_MANIFEST)
+    got = pulled(named)
+    assert got.devices is None and got.bundle.directory.is_dir()
+    assert not (tmp_path / "out.devices.json").exists()

@@ -4,8 +4,13 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.support.devices import board_in, plain_session, session_of
+from tests.support.devices import board_in, executable, plain_session, session_of
+from tests.support.signed import write_small_bundle
 
+from edgepack.bundles.manifest import open_bundle
+from edgepack.device.describe import describe
+from edgepack.device.placed import placed
+from edgepack.device.program import runner_on
 from edgepack.device.session import open_session, parse_address
 from edgepack.errors import DeviceError, EdgepackError, UsageError
 from edgepack.plugins.context import HostContext
@@ -130,3 +135,33 @@ def test_addresses_that_a_way_does_not_take(address: str, context: HostContext) 
         make = context.extensions("device")[address.partition(":")[0]].make()
         make(address, context=context)
     assert caught.value.hint
+
+
+@shell
+def test_an_emulator_without_a_shell_runs_the_program_alone(tmp_path: Path, context: HostContext) -> None:
+    """A stand-in that runs what has a path, as qemu does, and says what it was."""
+    qemu = executable(
+        tmp_path / "qemu-aarch64",
+        '#!/bin/sh\n[ "$1" = -L ] && shift 2\ncase $1 in */*) echo "under qemu"; exec "$@" ;; esac\necho "no $1" >&2; exit 255\n',
+    )
+    bundle = open_bundle(write_small_bundle(tmp_path / "bundle", b'#!/bin/sh\necho "$*"\n'))
+    with open_session(parse_address(f"exec:{qemu} -L /a/root"), context=context) as session:
+        device = describe(session, context=context).device
+        assert (device.machine, device.processor) == ("aarch64", "emulated by qemu-aarch64")
+        assert (device.levels, device.libc, device.board) == ((), "", "")
+        with placed(bundle, session, context=context) as there:
+            done = runner_on(there, context=context).run(bundle, [bundle.program, "a b"])
+    assert done.output == "under qemu\na b\n"
+
+
+@shell
+@pytest.mark.parametrize("name", ["qemu", "chroot"])
+def test_what_runs_no_shell_and_is_no_emulator_is_no_device(
+    name: str, tmp_path: Path, context: HostContext
+) -> None:
+    other = executable(tmp_path / name, "#!/bin/sh\necho no >&2; exit 255\n")
+    with (
+        pytest.raises(DeviceError, match="cannot be reached: no"),
+        open_session(parse_address(f"exec:{other}"), context=context),
+    ):
+        pass

@@ -10,11 +10,11 @@ from rich.console import Console
 from tests.support.device_records import result, verification
 from tests.support.signed import key_in, write_small_bundle
 
+from edgepack.building.outcome import report_file_of
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.device.record import record_file_of, write_record
 from edgepack.errors import SignatureError
 from edgepack.files.store import Store, sha256_of
-from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.recorded.again import report_again
 from edgepack.recorded.devices import render_devices

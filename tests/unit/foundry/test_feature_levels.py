@@ -81,6 +81,9 @@ def test_what_a_processor_hides() -> None:
         "shows AVX-512, hides its VNNI"
     )
 
+    arm = {level.name: level.hidden_hwcaps() for level in LEVELS.on("aarch64")}
+    assert arm == {"neon": (1 << 20, 1 << 13), "dotprod": (0, 1 << 13), "i8mm": (0, 0)}
+
 
 def test_flags_of_a_processor(tmp_path: Path) -> None:
     (tmp_path / "x86").write_text(

@@ -1,25 +1,15 @@
 """Cohere's client, of a reranker's server."""
 
-from collections.abc import Iterator
+# ruff: noqa: F811
+
 from pathlib import Path
 
 import httpx
 import pytest
-from tests.support.embed_serve import Running, running
-from tests.unit.runner.test_scores import QUERY, TEXTS, bundle_of, said
+from tests.support.embed_serve import Running
+from tests.unit.runner.test_scores import QUERY, TEXTS, program, rank_server, ranker, said  # noqa: F401
 
 pytestmark = pytest.mark.tools("c++", "python")
-
-
-@pytest.fixture(scope="module")
-def ranker(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bundle_of(sample, tmp_path_factory, "rank")
-
-
-@pytest.fixture(scope="module")
-def rank_server(ranker: Path) -> Iterator[tuple[Running, Path]]:
-    with running(ranker) as server:
-        yield server, ranker
 
 
 def test_coheres_client_reads_the_answer(rank_server: tuple[Running, Path]) -> None:

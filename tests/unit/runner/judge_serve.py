@@ -1,7 +1,8 @@
 """OpenAI's client, of a bundle's server."""
 
+# ruff: noqa: F811
+
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,16 +10,9 @@ import openai
 import pytest
 from tests.support.embed_serve import Running, running
 from tests.support.sample_program import Run, vectors_of
+from tests.unit.runner.test_serve import TEXTS, server  # noqa: F401
 
 pytestmark = pytest.mark.tools("c++", "python", may=("uname",))  # the client of OpenAI says where it runs
-
-TEXTS = ["a cat", "the kitten sat", ""]
-
-
-@pytest.fixture(scope="module")
-def server(sample: Path) -> Iterator[Running]:
-    with running(sample, "--max-body", "100000", "--max-tokens", "3000", "--timeout", "2") as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

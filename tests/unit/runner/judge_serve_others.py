@@ -1,7 +1,8 @@
 """The clients of Ollama and of Hugging Face, of a bundle's server."""
 
+# ruff: noqa: F811
+
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,11 @@ from huggingface_hub import constants
 from huggingface_hub.errors import HfHubHTTPError
 from tests.support.embed_serve import Running, running
 from tests.support.sample_program import run_program, vectors_of
-from tests.unit.runner.test_serve_others import PAGE
+from tests.unit.runner.test_serve_others import server  # noqa: F401
 
 pytestmark = pytest.mark.tools("c++", "python", may=("uname",))  # a client says where it runs
 
 TEXTS = ["a cat", "the kitten sat"]
-
-
-@pytest.fixture(scope="module")
-def server(sample: Path) -> Iterator[Running]:
-    with running(sample, "--max-tokens", "3000", "--cors", PAGE, "--cors", "http://localhost:3000") as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.sample_program import command_of, complaint, library_of, run_program, tokenizer_of
+from tests.support.sample_program import (
+    command_of,
+    complaint,
+    is_for_windows,
+    library_of,
+    run_program,
+    tokenizer_of,
+)
 from tests.support.signed import key_in
 
 from .test_program import replace
@@ -44,11 +51,14 @@ def test_a_file_cut_short_is_named(copy: Path, name: str) -> None:
 
 
 def test_a_model_that_is_none_is_said_to_be_so(copy: Path) -> None:
+    """By ONNX Runtime; of the table in its place by the program."""
     replace(copy, "model/model.onnx", b"not a model")
     done = run_program(copy, "a cat")
-    assert done.returncode == 5
-    assert "the model does not load" in complaint(done)[0]
-    assert "--self-test" in complaint(done)[1]
+    table = is_for_windows(copy)
+    assert done.returncode == (4 if table else 5)
+    words = "model/model.onnx is damaged: it is not the table" if table else "the model does not load"
+    assert words in complaint(done)[0]
+    assert table or "--self-test" in complaint(done)[1]
 
 
 def test_a_library_that_is_none_is_said_to_be_so(copy: Path) -> None:
@@ -79,7 +89,7 @@ def test_a_missing_manifest_is_named(copy: Path) -> None:
     [
         (b"", "is damaged"),
         (b"\xff\xfe", "is damaged"),
-        (b"[]", "schema None"),
+        (b"[]", "has no schema"),
         (b'{"schema": 99}', "schema 99"),
     ],
 )

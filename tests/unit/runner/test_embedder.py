@@ -14,6 +14,12 @@ from edgepack.files.elf import glibc_floor
 pytestmark = pytest.mark.tools("c++", "python")
 
 
+@pytest.fixture(scope="module")
+def sample(native_sample: Path) -> Path:
+    """Of Linux alone: of its libraries, and of batches, whose code is the same on Windows."""
+    return native_sample
+
+
 @pytest.mark.parametrize("batch_size", ["1", "2", "5"])
 def test_the_batch_does_not_move_a_vector(run: Run, batch_size: str) -> None:
     texts = ["a cat sat on the mat", "mat", "", "the kitten", "a a a"]

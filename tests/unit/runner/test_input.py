@@ -90,10 +90,13 @@ def test_what_is_not_utf8_is_replaced(run: Run) -> None:
 def test_what_is_not_utf8_is_refused_when_strict(run: Run) -> None:
     done = run("--strict", input=b"a cat\na \xff cat\n")
     assert done.returncode == 3
-    assert "line 2" in complaint(done)[0]
+    assert "line 2 is not UTF-8" in complaint(done)[0]
     assert "0xff" in complaint(done)[0]
     # What came before has been answered.
     assert len(done.stdout.splitlines()) == 1
+
+
+def test_an_argument_that_is_not_utf8_is_refused_when_strict(run: Run) -> None:
     assert run("--strict", b"a \xff cat").returncode == 3
 
 

@@ -1,4 +1,4 @@
-"""``embed --sparse`` and ``--multi-vector``: by both programs, as JSON and NumPy's arrays; libembed and the server too."""
+"""``embed --sparse`` and ``--multi-vector``: as JSON and NumPy's arrays; libembed and the server too."""
 
 import ctypes
 import io
@@ -15,7 +15,6 @@ from tests.support.given import (
     SPARSE,
     TOKENS,
     WIDTH,
-    compile_given,
     compile_given_library,
     table,
     write_given,
@@ -23,6 +22,7 @@ from tests.support.given import (
 from tests.support.once import made_once
 from tests.support.sample_program import Run, complaint, run_program
 from tests.support.scored import sample_document
+from tests.unit.runner.conftest import Programs
 from tokenizers import Tokenizer
 
 from edgepack.runner.freeze.sample_bundle import DIMENSION, MAX_LENGTH, WORDS
@@ -33,10 +33,8 @@ TEXTS = ("a cat", "the kitten sat", "mat mat on the cats", "")
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return (
-        made_once(tmp_path_factory, "given-program", lambda folder: compile_given(folder / "embed")) / "embed"
-    )
+def program(program_with: Programs) -> Path:
+    return program_with("outputs", "serve")
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +45,9 @@ def splade(sample: Path, tmp_path_factory: pytest.TempPathFactory, program: Path
 
 
 @pytest.fixture(scope="module")
-def tokens(native_sample: Path, tmp_path_factory: pytest.TempPathFactory, program: Path) -> Path:
+def tokens(sample: Path, tmp_path_factory: pytest.TempPathFactory, program: Path) -> Path:
     """A bundle of three outputs."""
-    return write_given(native_sample, tmp_path_factory.mktemp("tokens") / "bundle", TOKENS, program)
+    return write_given(sample, tmp_path_factory.mktemp("tokens") / "bundle", TOKENS, program)
 
 
 def said(bundle: Path, *arguments: str, texts: tuple[str, ...] = TEXTS) -> list[Any]:
@@ -199,9 +197,9 @@ def test_an_embedding_model_gives_vectors_alone(run: Run, option: str) -> None:
     ids=str,
 )
 def test_a_damaged_manifest_is_named(
-    tokens: Path, native_sample: Path, program: Path, tmp_path: Path, said: dict[str, Any]
+    tokens: Path, sample: Path, program: Path, tmp_path: Path, said: dict[str, Any]
 ) -> None:
-    broken = write_given(native_sample, tmp_path / "bundle", {"dense": False, **said}, program)
+    broken = write_given(sample, tmp_path / "bundle", {"dense": False, **said}, program)
     done = run_program(broken, "--sparse" if "sparse" in said else "--multi-vector", "a")
     assert (done.returncode, complaint(done)[0]) == (4, "error: manifest.json is damaged: model.outputs")
 

@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 from tests.support.golden import matches_golden
-from tests.support.native import compile_together
-from tests.support.sample_program import Run, complaint, run_program, tokenizer_of, vectors_of
-
-from edgepack.runner.native.sources import ort_encoder, program_sources
+from tests.support.sample_program import (
+    Run,
+    complaint,
+    is_for_windows,
+    run_program,
+    tokenizer_of,
+    vectors_of,
+)
+from tests.unit.runner.conftest import Programs
 
 pytestmark = pytest.mark.tools("c++", "python")
 
@@ -20,11 +25,8 @@ def test_help_is_what_the_golden_file_says(run: Run, update_golden: bool) -> Non
     matches_golden("embed-help.txt", done.stdout.decode(), update=update_golden)
 
 
-def test_a_native_program_without_a_server_says_so(
-    native_sample: Path, tmp_path: Path, update_golden: bool
-) -> None:
-    program = compile_together(program_sources(ort_encoder("loaded")), tmp_path / "embed", "-O0")
-    bundle = shutil.copytree(native_sample, tmp_path / "bundle")
+def test_a_program_without_a_server_says_so(copy: Path, program_with: Programs, update_golden: bool) -> None:
+    program, bundle = program_with(), copy
     shutil.copy(program, bundle)
     done = run_program(bundle, "serve")
     assert done.returncode == 2
@@ -32,6 +34,7 @@ def test_a_native_program_without_a_server_says_so(
     assert "--set serve=true" in complaint(done)[1]
     said = run_program(bundle, "--help").stdout.decode()
     matches_golden("embed-help-without-server.txt", said, update=update_golden)
+    assert b"WS2_32" not in program.read_bytes()
     assert json.loads(run_program(bundle, "--", "serve").stdout)[0]["text"] == "serve"
 
 
@@ -39,18 +42,20 @@ def test_version_names_the_bundle(run: Run) -> None:
     assert run("--version").stdout == b"embed 0 (sample)\n"
 
 
-def test_info_says_what_the_bundle_is(run: Run) -> None:
+def test_info_says_what_the_bundle_is(run: Run, sample: Path) -> None:
     said = run("--info").stdout.decode()
     assert "8 dimensions" in said
     assert "6 tokens at most" in said
-    assert "linux x86_64" in said
+    assert ("windows x86_64" if is_for_windows(sample) else "linux x86_64") in said
 
 
 def test_info_as_json_has_sizes_in_place_of_files(run: Run, sample: Path) -> None:
     said = json.loads(run("--info", "--json").stdout)
     assert said["model"]["dimension"] == 8
     assert "files" not in said
-    assert said["sizes"]["runtime"] == next((sample / "lib").iterdir()).stat().st_size
+    windows = is_for_windows(sample)
+    file = sample / "embed.exe" if windows else next((sample / "lib").iterdir())
+    assert said["sizes"]["runner" if windows else "runtime"] == file.stat().st_size
 
 
 def test_similarity_is_the_cosine(run: Run) -> None:
@@ -117,13 +122,14 @@ def test_a_golden_file_that_is_none_is_named(copy: Path, content: bytes) -> None
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--nonsense",), "--nonsense"),
+        (("--nonsense", "a"), "unknown option --nonsense"),
+        (("--info=yes",), "--info takes no value, not 'yes'"),
         (("--out", "csv", "a"), "csv"),
         (("--dtype", "f32, f16", "a"), "'f32, f16' is none of f32"),
         (("--batch-size", "0", "a"), "'0' is not a number"),
         (("--threads", "many", "a"), "'many' is not a number"),
-        (("--similarity", "a"), "--similarity"),
-        (("--info", "--self-test"), "not allowed with"),
+        (("--similarity", "a"), "--similarity needs two values"),
+        (("--info", "--self-test"), "--self-test cannot be used with --info"),
         (("--info", "a"), "--info takes no texts"),
         (("--self-test", "--input", "x"), "--self-test takes no texts"),
         (("--json", "a"), "--json requires"),

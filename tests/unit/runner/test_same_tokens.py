@@ -35,33 +35,33 @@ def source_of(folder: Path, document: str) -> ModelSource:
     )
 
 
-def test_the_same_tokens_pass(native_sample: Path, tmp_path: Path, context: HostContext) -> None:
+def test_the_same_tokens_pass(sample: Path, tmp_path: Path, shared_context: HostContext) -> None:
     source = source_of(tmp_path, sample_tokenizer())
     assert (
-        compare_tokens(open_bundle(native_sample), source, TEXTS, BundleRunner(context=context).tokens) > 1000
+        compare_tokens(open_bundle(sample), source, TEXTS, BundleRunner(context=shared_context).tokens) > 1000
     )
 
 
 def test_another_token_fails_and_shows_the_text(
-    native_sample: Path, tmp_path: Path, context: HostContext
+    sample: Path, tmp_path: Path, shared_context: HostContext
 ) -> None:
     document = json.loads(sample_tokenizer())
     vocabulary = document["model"]["vocab"]
     vocabulary["sat"], vocabulary["on"] = vocabulary["on"], vocabulary["sat"]
     source = source_of(tmp_path, json.dumps(document))
     with pytest.raises(VerificationError, match="a cat sat on the mat") as caught:
-        compare_tokens(open_bundle(native_sample), source, TEXTS, BundleRunner(context=context).tokens)
+        compare_tokens(open_bundle(sample), source, TEXTS, BundleRunner(context=shared_context).tokens)
     assert "at token 3" in caught.value.message
 
 
 def test_a_bundle_with_the_library_s_own_file_is_not_asked(
-    native_sample: Path, tmp_path: Path, context: HostContext
+    sample: Path, tmp_path: Path, shared_context: HostContext
 ) -> None:
     source = source_of(tmp_path, sample_tokenizer())
-    manifest = json.loads((native_sample / "manifest.json").read_text())
+    manifest = json.loads((sample / "manifest.json").read_text())
     manifest["model"]["tokenizer"] = "model/tokenizer.json"
-    bundle = Bundle(directory=native_sample, manifest=manifest)
-    assert compare_tokens(bundle, source, TEXTS, BundleRunner(context=context).tokens) == 0
+    bundle = Bundle(directory=sample, manifest=manifest)
+    assert compare_tokens(bundle, source, TEXTS, BundleRunner(context=shared_context).tokens) == 0
 
 
 def test_a_longer_list_is_shown_from_where_the_other_ends() -> None:

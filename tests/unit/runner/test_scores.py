@@ -1,4 +1,4 @@
-"""``embed --rerank``, ``--classify`` and ``--pairs``: a head's scores, by both programs."""
+"""``embed --rerank``, ``--classify`` and ``--pairs``: a head's scores."""
 
 import json
 import shutil
@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from tests.support.embed_serve import Running, running
 from tests.support.given import table
-from tests.support.once import made_once
 from tests.support.sample_program import Run, complaint, run_program
-from tests.support.scored import LABELS, compile_scored, expected_scores, sample_document, write_scored
+from tests.support.scored import LABELS, expected_scores, sample_document, write_scored
+from tests.unit.runner.conftest import Programs
 from tokenizers import Tokenizer
 
 from edgepack.records.model import Activation
@@ -26,19 +26,19 @@ TEXTS = ("a cat", "the kitten sat", "mat", "a cat sat on the mat", "mat mat", ""
 QUERY = "the cats"
 
 
-def bundle_of(sample: Path, factory: pytest.TempPathFactory, task: str) -> Path:
-    program = made_once(factory, "scored-program", lambda folder: compile_scored(folder / "embed")) / "embed"
-    return write_scored(sample, factory.mktemp(task) / "bundle", task, program)
+@pytest.fixture(scope="module")
+def program(program_with: Programs) -> Path:
+    return program_with("scores", "serve")
 
 
 @pytest.fixture(scope="module")
-def ranker(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bundle_of(sample, tmp_path_factory, "rank")
+def ranker(sample: Path, program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_scored(sample, tmp_path_factory.mktemp("rank") / "bundle", "rank", program)
 
 
 @pytest.fixture(scope="module")
-def classifier(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bundle_of(sample, tmp_path_factory, "classes")
+def classifier(sample: Path, program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_scored(sample, tmp_path_factory.mktemp("classes") / "bundle", "classes", program)
 
 
 def said(bundle: Path, *arguments: str, input: str = "") -> list[Any]:
@@ -165,10 +165,9 @@ def test_a_long_query_leaves_room_for_the_text(ranker: Path) -> None:
     ],
 )
 def test_what_the_model_is_not_made_for_is_refused(
-    request: pytest.FixtureRequest, task: str, arguments: list[str], words: list[str]
+    ranker: Path, classifier: Path, task: str, arguments: list[str], words: list[str]
 ) -> None:
-    bundle: Path = request.getfixturevalue("ranker" if task == "rank" else "classifier")
-    done = run_program(bundle, *arguments)
+    done = run_program(ranker if task == "rank" else classifier, *arguments)
     assert done.returncode == 2
     assert not done.stdout
     for line, expected in zip(complaint(done), words, strict=False):

@@ -14,11 +14,12 @@ from edgepack.errors import CannotRunHere, UsageError, VerificationError
 from edgepack.models.reference import embed_with_onnxruntime
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
+from edgepack.records.figures import described
 from edgepack.records.model import ModelSource, Pooling
 from edgepack.records.outputs import Outputs
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
-from edgepack.verifier.gate import Embed, Prompted, describe, verification_texts, verify, write_vectors
+from edgepack.verifier.gate import Embed, Prompted, verification_texts, verify, write_vectors
 from edgepack.verifier.tasks.wordnet import NoWordNet, Task
 from edgepack.verifier.texts.long import long_texts
 
@@ -89,8 +90,10 @@ def test_what_was_quantized_already_is_no_full_precision(
     given = replace(source, precision="int8")
     found = verify(bundle, given, giving(reference.tolist(), []), options=GATE, context=context)
     assert found.against == "int8"
-    assert describe(found).startswith("cosine to the given int8 file, NOT TO FULL PRECISION: mean 1.0000")
-    assert describe(replace(found, against="fp16")).startswith("cosine to fp16: ")
+    assert described(found).startswith(
+        "vectors compared with the given int8 file, NOT FULL PRECISION, 200 texts; mean cosine 1.0000"
+    )
+    assert described(replace(found, against="fp16")).startswith("vectors compared with fp16, ")
 
 
 def test_a_mean_cosine_below_the_gate_fails_with_the_figures(
@@ -101,8 +104,8 @@ def test_a_mean_cosine_below_the_gate_fails_with_the_figures(
     noisy /= np.linalg.norm(noisy, axis=1, keepdims=True)
     with pytest.raises(VerificationError, match=r"mean cosine 0\.\d+ is below 0\.985") as refused:
         verify(bundle, source, giving(noisy.tolist()), options=GATE, context=context)
-    assert "lowest 0." in refused.value.message
-    assert "on 200 texts" in refused.value.message
+    assert "lowest cosine 0." in refused.value.message
+    assert "fp32, 200 texts" in refused.value.message
     assert "recipe" in str(refused.value.hint)
     assert "--set model.min_cosine=" in str(refused.value.hint) and "min_cosine" in str(refused.value.hint)
     sparse = replace(source, outputs=Outputs())
@@ -316,7 +319,7 @@ def test_a_program_that_is_right_on_the_published_texts_alone_fails(
     assert found.drawn is not None and (found.drawn.texts, found.drawn.seed) == (64, 7)
     assert found.drawn.min_cosine == pytest.approx(1.0)
     assert verify(bundle, source, embed, options=GATE, context=context).status == "passed"
-    with pytest.raises(VerificationError, match="mean cosine of the texts drawn by seed 7 0"):
+    with pytest.raises(VerificationError, match="mean cosine of 64 texts drawn by seed 7 0"):
         verify(bundle, source, embed, options=GATE, seed=7, context=context)
 
 
@@ -371,7 +374,7 @@ def test_vectors_of_another_processor_are_compared(
     np.save(tmp_path / "other.npy", reference[::-1])
     found = verify(bundle, source, embed, options=GATE, others=tmp_path / "other.npy", context=context)
     assert found.processor_cosine is not None and found.processor_cosine < 0.9
-    assert "on other CPUs 0." in describe(found) or "on other CPUs -0." in describe(found)
+    assert "on other CPUs 0." in described(found) or "on other CPUs -0." in described(found)
     np.save(tmp_path / "short.npy", reference[:3])
     with pytest.raises(UsageError, match="holds no vectors of this bundle"):
         verify(bundle, source, embed, options=GATE, others=tmp_path / "short.npy", context=context)
@@ -393,7 +396,7 @@ def test_retrieval_that_cannot_be_measured_is_said_and_a_limit_on_it_fails(
         bundle, source, embed, options=replace(GATE, gate="full", max_sts_loss=1.0), context=context
     )
     assert found.retrieval is None
-    assert "RETRIEVAL NOT MEASURED: WordNet is not at hand" in describe(found)
+    assert "recall@10 NOT MEASURED: WordNet is not at hand" in described(found)
     strict = replace(GATE, gate="full", max_sts_loss=1.0, max_retrieval_loss=0.01)
     with pytest.raises(VerificationError, match="was not measured") as refused:
         verify(bundle, source, embed, options=strict, context=context)

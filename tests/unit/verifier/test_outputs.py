@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.shortfalls import shortfalls_of
 from tests.unit.models.outputs.test_three_heads import write_three
 
 from edgepack.errors import UnsupportedModelError, VerificationError
@@ -16,7 +17,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.plugins.given import given_by_target
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.verifier.outputs.measure import STEP, measure_outputs, shortfalls_of_outputs
+from edgepack.verifier.outputs.measure import STEP, measure_outputs
 from edgepack.verifier.texts.drawn import drawn_texts
 from edgepack.verifier.texts.long import long_texts
 
@@ -88,17 +89,17 @@ def test_the_reference_itself_passes(program: Program) -> None:
         assert each.tau == pytest.approx(1)
         assert each.agree == pytest.approx(1)
         assert each.largest < 1e-6
-    assert not shortfalls_of_outputs(found, "fp32")
+    assert not shortfalls_of(found, "fp32")
 
 
 def test_noise_is_measured_and_judged(program: Program) -> None:
     noisy = replace(program, noise=0.01)
     found = measure_outputs(noisy, BUNDLE, program.source, TEXTS, context=program.context)
-    assert [line for line in shortfalls_of_outputs(found, "fp32") if "a number differs by" in line]
+    assert [line for line in shortfalls_of(found, "fp32") if "largest difference of a number" in line]
     worse = measure_outputs(
         replace(program, noise=2.0), BUNDLE, program.source, TEXTS, context=program.context
     )
-    assert "multi-vector: Kendall's tau" in " ".join(shortfalls_of_outputs(worse, "int8"))
+    assert "multi-vector: Kendall's tau" in " ".join(shortfalls_of(worse, "int8"))
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.25])
@@ -109,8 +110,8 @@ def test_weights_of_another_scale_are_found_though_their_order_is_right(
         replace(program, scale=scale), BUNDLE, program.source, TEXTS, context=program.context
     )
     assert found[0].tau == pytest.approx(1)
-    (short,) = shortfalls_of_outputs(found, "int8")
-    assert short.startswith("sparse: numbers differ by ")
+    (short,) = shortfalls_of(found, "int8")
+    assert short.startswith("sparse: difference of numbers ")
 
 
 def test_long_texts_that_are_cut_elsewhere_are_found(program: Program) -> None:
@@ -118,8 +119,8 @@ def test_long_texts_that_are_cut_elsewhere_are_found(program: Program) -> None:
     cuts = replace(program, cuts=max(len(text.split()) for text in TEXTS))
     found = measure_outputs(cuts, BUNDLE, program.source, TEXTS, context=program.context)
     assert found[0].tau == pytest.approx(1) and found[0].largest < 1e-6
-    (short,) = shortfalls_of_outputs(found, "int8")
-    assert short.startswith("multi-vector: numbers differ by ")
+    (short,) = shortfalls_of(found, "int8")
+    assert short.startswith("multi-vector: difference of numbers ")
 
 
 def test_vectors_of_another_length_are_found(program: Program) -> None:
@@ -141,8 +142,8 @@ def test_texts_known_by_heart_do_not_help_with_drawn_ones(program: Program) -> N
         (replace(program, known=known), ["sparse", "multi-vector"]),
     ):
         found = measure_outputs(each, BUNDLE, program.source, TEXTS, drawn=drawn, context=program.context)
-        short = shortfalls_of_outputs(found, "int8")
-        assert [line.partition(": numbers of drawn texts differ by")[0] for line in short] == expected
+        short = shortfalls_of(found, "int8")
+        assert [line.partition(": difference of numbers of drawn texts ")[0] for line in short] == expected
 
 
 def test_a_token_too_few_is_found(program: Program) -> None:

@@ -10,12 +10,13 @@ from tests.support.families import write_family
 
 from edgepack.models.reference import cached_reference
 from edgepack.plugins.context import HostContext
+from edgepack.records.figures import shortfalls
 from edgepack.records.model import ModelSource
 from edgepack.records.report import Retrieval, Verification
 from edgepack.records.target import ModelOptions
 from edgepack.verifier import quality
 from edgepack.verifier.metrics import lowest_cosine, rank, shared, top
-from edgepack.verifier.quality import batch_independence, measure_quality, shortfalls
+from edgepack.verifier.quality import batch_independence, measure_quality
 from edgepack.verifier.tasks.wordnet import NoWordNet, Task, read_synsets, retrieval_task
 
 NOUNS = """\
@@ -164,7 +165,10 @@ def test_a_loss_of_recall_beyond_the_limit_fails() -> None:
     )
     found = Verification(status="passed", texts=200, mean_cosine=1.0, retrieval=retrieval)
     (said,) = shortfalls(found, ModelOptions(gate="full", max_retrieval_loss=0.01))
-    assert said == "recall@10 0.8000 is 0.0200 below fp32's 0.8200, at most 0.01 is allowed"
+    assert (
+        said
+        == "recall@10, 500 words among 2,000 glosses: 0.8000 is 0.0200 below fp32's 0.8200, at most 0.01 is allowed"
+    )
     assert shortfalls(found, ModelOptions(gate="full", max_retrieval_loss=0.03)) == []
     assert shortfalls(found, ModelOptions(gate="quick", max_retrieval_loss=0.01)) == []
 

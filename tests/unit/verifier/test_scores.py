@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from tests.support.checkpoints import write_head
+from tests.support.shortfalls import shortfalls_of
 
 from edgepack.errors import VerificationError
 from edgepack.models.find.source import ingest
@@ -22,7 +23,6 @@ from edgepack.verifier.scores import (
     longer_than_the_model,
     measure_scores,
     reference_scores,
-    shortfalls_of_scores,
 )
 from edgepack.verifier.texts.drawn import drawn_texts
 
@@ -95,13 +95,13 @@ def test_a_sound_reranker_keeps_every_order(program: Program) -> None:
     found = measured(program)
     assert (found.tau, found.kept, found.largest) == (1.0, 1.0, 0.0)
     assert (found.texts, found.same_pairs) == (40 * DOCUMENTS, 4200)
-    assert shortfalls_of_scores(found) == []
+    assert shortfalls_of(found) == []
 
 
 def test_noise_on_the_scores_is_found(program: Program) -> None:
     found = measured(replace(program, noise=0.01))
     assert found.tau < 0.98
-    assert shortfalls_of_scores(found)[0].startswith("Kendall's tau")
+    assert shortfalls_of(found)[0].startswith("Kendall's tau")
 
 
 @pytest.mark.parametrize("labels", [1, 4])
@@ -112,8 +112,8 @@ def test_scores_of_another_scale_are_found_though_their_order_is_right(
     wrong = replace(spread_program(tmp_path, labels, context), **fault)
     found = measured(wrong)
     assert (found.tau, found.kept) == (pytest.approx(1.0), 1.0)
-    (short,) = shortfalls_of_scores(found)
-    assert short.startswith("scores differ by ")
+    (short,) = shortfalls_of(found)
+    assert short.startswith("difference of scores ")
 
 
 @pytest.mark.parametrize("labels", [1, 4])
@@ -124,15 +124,15 @@ def test_texts_known_by_heart_do_not_help_with_drawn_ones(
     drawn = drawn_texts(load_tokenizer(program.source), TEXTS, seed=7)
     known: Sequence[Any] = TEXTS if labels > 1 else ranking_pairs(TEXTS)
     knows = replace(program, known=frozenset([*known, *longer_than_the_model(program.source, TEXTS)]))
-    assert shortfalls_of_scores(measured(knows)) == []
+    assert shortfalls_of(measured(knows)) == []
 
     def again(program: Program) -> list[str]:
         found = measure_scores(program, BUNDLE, program.source, TEXTS, drawn=drawn, context=program.context)
-        return shortfalls_of_scores(found)
+        return shortfalls_of(found)
 
     assert again(program) == []
     (short,) = again(knows)
-    assert short.startswith("scores of drawn texts differ by ")
+    assert short.startswith("difference of scores of drawn texts ")
 
 
 @pytest.mark.parametrize("labels", [1, 4])
@@ -143,8 +143,8 @@ def test_long_texts_that_are_cut_elsewhere_are_found(
     program = spread_program(tmp_path, labels, context)
     found = measured(replace(program, cuts=max(len(text.split()) for text in TEXTS)))
     assert (found.tau, found.kept) == (pytest.approx(1), 1.0)
-    (short,) = shortfalls_of_scores(found)
-    assert short.startswith("scores differ by ")
+    (short,) = shortfalls_of(found)
+    assert short.startswith("difference of scores ")
 
 
 def test_other_tokens_of_a_pair_are_found(program: Program) -> None:
@@ -163,7 +163,7 @@ def test_classes_keep_their_texts(tmp_path: Path, context: HostContext) -> None:
     assert measured(program).kept == 1.0
     found = measured(replace(program, noise=1.0))
     assert found.kept < 0.9
-    assert len(shortfalls_of_scores(found)) == 3
+    assert len(shortfalls_of(found)) == 3
 
 
 def test_tau_is_that_of_the_books() -> None:

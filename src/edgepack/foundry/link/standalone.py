@@ -3,22 +3,21 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.files.hardening import require_hardened
-from edgepack.files.store import written_beside
 from edgepack.foundry.compile.objects import CompileJob, compile_objects, identity_of
 from edgepack.foundry.link.demand import find_demand
 from edgepack.foundry.link.index import load_index
-from edgepack.foundry.link.program import FLAGS, LANGUAGES, ProgramSources, flags_for
 from edgepack.foundry.link.search import may_define
 from edgepack.foundry.link.settle import MAP, linked_files, write_toolchain_licenses
+from edgepack.foundry.link.sources import FLAGS, ProgramSources, flags_for, source_jobs
 from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.foundry.toolchains.symbols import Symbols, check_floor
-from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain
+from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain, ProgramMaker
 from edgepack.foundry.units import Unit
 from edgepack.records.target import Platform
 
@@ -45,6 +44,10 @@ def build_standalone(
     Raises ``FloorError``, ``MissingToolError`` or ``ToolError``.
     """
     toolchain = choose(platform, glibc=glibc, context=context)
+    if isinstance(toolchain, ProgramMaker):
+        whole = {"schema": SCHEMA, "toolchain": toolchain.identity, "sources": _text_of(sources)}
+        make = partial(toolchain.make_program, sources, context=context)
+        return context.store.cached("standalone", {**whole, "output": sources.output}, make)
     build = _Build(
         toolchain=toolchain,
         folder=context.store.folder("standalone-objects", _objects_of(toolchain)),
@@ -141,26 +144,13 @@ class _Build:
             )
 
     def _own_jobs(self, sources: ProgramSources) -> list[CompileJob]:
-        folder = self.folder / "programs" / identity_of(_text_of(sources))[:16]
-        for name, text in sources.files.items():
-            with written_beside(folder / name) as beside:
-                beside.write_text(text, encoding="utf-8")
-        places = [f"-ffile-prefix-map={folder}=", f"-I{folder}", f"-isystem{folder}/include"]
-        return [
-            CompileJob(
-                name=name,
-                object=folder / f"{name}.o",
-                command=(
-                    *self.toolchain.command(LANGUAGES[Path(name).suffix]),
-                    *self.flags_of(name),
-                    *places,
-                    "-c",
-                    str(folder / name),
-                ),
-                identity=identity_of(self.toolchain.identity, folder.name, name, *self.flags_of(name)),
-            )
-            for name in sources.units
-        ]
+        return source_jobs(
+            sources,
+            self.folder / "programs",
+            command=self.toolchain.command,
+            flags=self.flags_of,
+            identity=self.toolchain.identity,
+        )
 
     def _job(self, unit: Unit) -> CompileJob:
         command = [*self.toolchain.command(unit.language), *map(self._expand, unit.flags), "-w"]

@@ -1,4 +1,4 @@
-"""A copy of an x86-64 file that does not ask the processor what it has: whoever runs it answers (``hide_cpuid.h``)."""
+"""A copy of a file that does not ask the processor what it has: what is loaded first answers (``hide_cpuid.h``, ``hide_cpuid.c``)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +10,8 @@ from edgepack.foundry.processors.x86_64 import CAPSTONE
 
 CPUID, INVALID = b"\x0f\xa2", b"\x0f\x0b"
 """cpuid, and ud2, which is as long."""
+ASKS, HIDES = b"\0getauxval\0", b"\0hideauxva\0"
+"""What programs for arm64 call, and what no C library has: without an answer the copy does not start."""
 
 
 def replace_cpuid(file: Path, copy: Path) -> None:
@@ -27,6 +29,15 @@ def replace_cpuid(file: Path, copy: Path) -> None:
     for at in found:
         content[at : at + 2] = INVALID
     copy.write_bytes(content)
+    copy.chmod(file.stat().st_mode)
+
+
+def replace_getauxval(file: Path, copy: Path) -> None:
+    """Write the copy of an arm64 file, with its mode; it calls another function. Raises ``ProofError`` when it does not ask."""
+    content = file.read_bytes()
+    if ASKS not in content:
+        raise ProofError(f"{file.name} does not ask what the processor has")
+    copy.write_bytes(content.replace(ASKS, HIDES))
     copy.chmod(file.stat().st_mode)
 
 

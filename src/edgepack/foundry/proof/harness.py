@@ -22,16 +22,16 @@ def libembed_caller(arch: str, *, context: BuildContext) -> Path:
     return _compiled("call_libembed.c", "call-libembed", ["-ldl"], arch, context)
 
 
-def cpuid_hider(*, context: BuildContext) -> Path:
-    """The library to be loaded first (``LD_PRELOAD``) into an x86-64 program whose cpuid instructions are ud2.
+def cpuid_hider(arch: str = "x86_64", *, context: BuildContext) -> Path:
+    """The library to be loaded first (``LD_PRELOAD``) into a program that does not ask the processor itself (``cpuid.py``).
 
     From the store, too. Raises ``MissingToolError`` or ``ToolError``.
     """
-    return _compiled("hide_cpuid.c", "libhidecpuid.so", ["-shared", "-fPIC"], "x86_64", context)
+    return _compiled("hide_cpuid.c", "libhidecpuid.so", ["-shared", "-fPIC"], arch, context)
 
 
 def hiding(bits: tuple[int, ...]) -> dict[str, str]:
-    """What its environment says to the program, or to the library in it: the bits that cpuid must not say."""
+    """What its environment says to the program, or to the library in it: the bits that nothing must say the processor has."""
     return {"PROVE_HIDDEN": " ".join(f"{register:x}" for register in bits)} if bits else {}
 
 

@@ -1,9 +1,11 @@
 """What the foundry asks of a toolchain: a compiler for one platform, and what comes with it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from edgepack.context import BuildContext
 from edgepack.foundry.patch import Patch
@@ -11,6 +13,9 @@ from edgepack.foundry.processor import BranchProtection, Processor
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.symbols import Symbols
 from edgepack.foundry.units import Unit
+
+if TYPE_CHECKING:
+    from edgepack.foundry.link.sources import ProgramSources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +154,18 @@ class Link:
     symbol_version: str = ""
     """What the exported symbols are versioned by; empty: nothing."""
     libraries: HostLibraries
+
+
+@runtime_checkable
+class ProgramMaker(Protocol):
+    """What a platform compiles with that links programs whole and has no ONNX Runtime: another system's linker, another form of file."""
+
+    @property
+    def identity(self) -> str:
+        """Of the compiler, the platform, and whatever else of its own goes into a program."""
+
+    def make_program(self, sources: ProgramSources, folder: Path, *, context: BuildContext) -> None:
+        """Write the finished file and ``licenses/``. Raises ``UsageError`` for what it does not make, ``ToolError``."""
 
 
 class NativeToolchain(Toolchain, Protocol):

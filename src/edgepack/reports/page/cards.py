@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
+from edgepack.records.figures import Figure, figures_of
 from edgepack.records.report import Report, Verification
 from edgepack.reports.page.beside import measured_of, stock
 from edgepack.reports.page.facts import Facts
@@ -83,35 +84,19 @@ def _device(report: Report, facts: Facts) -> Iterator[Card]:
 
 
 def _vectors(found: Verification) -> Iterator[Card]:
-    if not found.texts:
+    by = {each.key: each for each in figures_of(found)}
+    if not by:
         return
-    limits = found.limits
-    least = limits.get("min_cosine")
-    yield Card(
-        what="Mean cosine",
-        value=f"{found.mean_cosine:.4f}",
-        limit="" if least is None else f"limit ≥ {least:g}",
-        met=None if least is None else found.mean_cosine >= least,
-        beside=f"lowest {found.min_cosine:.4f}",
-    )
-    if task := found.retrieval:
-        loss = limits.get("max_retrieval_loss")
-        yield Card(
-            what="Recall@10",
-            value=f"{task.recall:.4f}",
-            limit="" if loss is None else f"limit: {loss:g} below fp32",
-            met=None if loss is None else task.recall_fp32 - task.recall <= loss,
-            beside=f"fp32: {task.recall_fp32:.4f}",
-        )
+    yield _figure("Mean cosine", by["mean_cosine"], f"lowest {by['min_cosine'].text}")
+    if (recall := by.get("retrieval.recall")) and recall.value is not None:
+        yield _figure("Recall@10", recall)
     else:
-        kept = limits.get("min_agreement")
-        yield Card(
-            what="Same neighbour",
-            value=f"{found.neighbour_agreement:.1%}",
-            limit="" if kept is None else f"limit ≥ {kept:.0%}",
-            met=None if kept is None else found.neighbour_agreement >= kept,
-            beside=f"of ten: {found.top10_agreement:.1%}",
-        )
+        yield _figure("Same neighbour", by["neighbour_agreement"], f"of ten: {by['top10_agreement'].text}")
+
+
+def _figure(what: str, figure: Figure, beside: str = "") -> Card:
+    limit = f"limit {figure.limit_text}" if figure.limit_text else ""
+    return Card(what=what, value=figure.text, limit=limit, met=figure.met, beside=beside)
 
 
 def _card(card: Card) -> str:

@@ -14,8 +14,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from edgepack.records.figures import figures_of, heading
 from edgepack.records.report import Report, Verification
-from edgepack.reports.figures import figures, heading
 from edgepack.reports.page.beside import panels, render_panels
 from edgepack.reports.page.cards import cards, render_cards
 from edgepack.reports.page.contents import Node
@@ -104,7 +104,7 @@ def _figures(found: Verification) -> str:
     if not found.texts:
         return ""
     head = ("", "this bundle", "limit", "")
-    rows = [(each.what, each.value, each.limit, each.mark) for each in figures(found)]
+    rows = [(each.name, each.text, each.limit_text, each.mark) for each in figures_of(found)]
     drawn = histogram(found.cosines, limit=found.limits.get("min_worst_cosine"))
     return f'<div class="pair"><div>{table(head, rows, caption="What was measured, and its limits")}</div>{drawn}</div>\n'
 

@@ -15,7 +15,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError, FloorError, ProofError, ToolError, UnsupportedModelError
 from edgepack.files.elf import floor_of, version_key
 from edgepack.files.store import sha256_of
-from edgepack.foundry.link.program import ProgramSources
+from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import RunnerArtifact

@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
-from edgepack.foundry.link.program import LANGUAGES
+from edgepack.foundry.link.sources import LANGUAGES
 from edgepack.runner.native.options import option_headers
 
 EXPORTS = (

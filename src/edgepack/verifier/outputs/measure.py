@@ -12,8 +12,8 @@ from edgepack.context import BuildContext
 from edgepack.errors import VerificationError
 from edgepack.models.token_reference import TextOutputs, reference_outputs
 from edgepack.records.bundle import Bundle
-from edgepack.records.model import FULL_PRECISION, ModelSource
-from edgepack.records.report import MAX_OUTPUT_ERROR, MAX_WEIGHT, MIN_BEST, MIN_ORDER, OutputFigures
+from edgepack.records.model import ModelSource
+from edgepack.records.report import OutputFigures
 from edgepack.verifier.outputs.order import DOCUMENTS, keeps_best, kendall_tau, ranking_pairs
 from edgepack.verifier.texts.long import long_texts
 
@@ -83,28 +83,6 @@ def _both(
     for made, exact in zip(ours, theirs, strict=True):
         _require_shapes(texts, made, exact)
     return ours, theirs
-
-
-def shortfalls_of_outputs(found: Sequence[OutputFigures], precision: str) -> list[str]:
-    """What is below the limits, in words with the figures; weights of a model in full precision are held to more."""
-    short = []
-    for each in found:
-        what = each.name.replace("_", "-")
-        limits = [("Kendall's tau", each.tau, MIN_ORDER), ("best text kept", each.kept, MIN_BEST)]
-        short += [
-            f"{what}: {named} {value:.4f} is below {limit:g}"
-            for named, value, limit in limits
-            if not value >= limit
-        ]
-        if precision == FULL_PRECISION and not each.largest <= MAX_WEIGHT:
-            short.append(f"{what}: a number differs by {each.largest:.2g}, more than {MAX_WEIGHT:g}")
-        errors = (("numbers", each.error), ("numbers of drawn texts", each.drawn_error))
-        short += [
-            f"{what}: {named} differ by {error:.2g} of their size, more than {MAX_OUTPUT_ERROR:g}"
-            for named, error in errors
-            if error is not None and not error <= MAX_OUTPUT_ERROR
-        ]
-    return short
 
 
 def _require_shapes(texts: Sequence[str], made: Sequence[TextOutputs], exact: Sequence[TextOutputs]) -> None:

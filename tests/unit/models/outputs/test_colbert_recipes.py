@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from tests.support.shortfalls import shortfalls_of
 from tests.support.tiny import write_json
 
 from edgepack.models.find.source import ingest
@@ -24,7 +25,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.outputs.measure import measure_outputs, shortfalls_of_outputs
+from edgepack.verifier.outputs.measure import measure_outputs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -91,4 +92,4 @@ def test_tokens_and_their_order(colbert: ModelSource, recipe: str, shared_contex
     lowest, kept = LEAST[recipe]
     assert cosines.min() >= lowest
     assert found.kept >= kept
-    assert shortfalls_of_outputs([found], made.precision) == []
+    assert shortfalls_of((found,), made.precision) == []

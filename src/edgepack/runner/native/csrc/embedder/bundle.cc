@@ -102,10 +102,10 @@ Error Bundle::read_manifest() {
                     COPY_AGAIN);
     const Json *schema = manifest.get("schema");
     if (!schema || schema->text != "1")
-        return fail(
-            BUNDLE,
-            path + " has schema " + (schema ? schema->text : "None") + "; this program reads schema 1",
-            "use the program that came with the bundle");
+        return fail(BUNDLE,
+                    path + (schema ? " has schema " + schema->text : " has no schema") +
+                        "; this program reads schema 1",
+                    "use the program that came with the bundle");
     return {};
 }
 

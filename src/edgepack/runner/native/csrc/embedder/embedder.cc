@@ -193,7 +193,7 @@ std::vector<size_t> Embedder::batch_starts(const std::vector<Encoding> &encoded,
             size_t wide = std::max(longest, length(at)), padded = (at - start + 1) * wide,
                    padding = padded - tokens - length(at);
             bool worth = padded <= BATCH_TOKENS || padding * PADDING_SHARE <= padded;
-            if (at > start && batching_.tokens != WHOLE && (padded > batching_.tokens || !worth)) break;
+            if (at > start && batching_.tokens != UNLIMITED && (padded > batching_.tokens || !worth)) break;
             longest = wide;
             tokens += length(at);
         }

@@ -29,14 +29,14 @@ struct EmbedOptions {
 // How texts go to the model together.
 struct Batching {
     size_t texts = 0;
-    // Of a batch, padding included; WHOLE: any number.
+    // Of a batch, padding included; UNLIMITED: any number.
     size_t tokens = 0;
     // Batches at once.
     int workers = 1;
 };
 
 // In the place of a number of tokens: batches are not made smaller for long texts.
-inline constexpr size_t WHOLE = SIZE_MAX;
+inline constexpr size_t UNLIMITED = SIZE_MAX;
 
 // Fewer numbers a vector, where the model was trained so that its first ones say the most (Matryoshka
 // representation).

@@ -161,7 +161,7 @@ void announce(const Placement &placed) {
 Error batch_for(const Placement &placed, const Bundle &bundle, const EmbedOptions &options,
                 Batching &batching) {
     if (!options.batch_size && !bundle.batch_dependent) batching.texts = placed.batch_size;
-    batching.tokens = WHOLE;
+    batching.tokens = UNLIMITED;
     batching.workers = 1;
     if (!placed.largest_batch || batching.texts <= placed.largest_batch) return {};
     return fail(USAGE, "--batch-size " + std::to_string(batching.texts) + ": the bundle's engine takes " +

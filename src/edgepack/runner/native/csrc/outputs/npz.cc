@@ -6,8 +6,8 @@ namespace {
 
 uint32_t crc32(const std::string &bytes) {
     uint32_t sum = UINT32_MAX;
-    for (unsigned char byte : bytes) {
-        sum ^= byte;
+    for (char byte : bytes) {
+        sum ^= uint8_t(byte);
         for (int bit = 0; bit < 8; bit++) sum = sum >> 1 ^ (sum & 1 ? 0xEDB88320 : 0);
     }
     return ~sum;

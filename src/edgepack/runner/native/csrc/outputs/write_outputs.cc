@@ -1,11 +1,11 @@
 // What a model gives of texts beside, or in the place of, one vector: sparse vectors, and vectors of tokens.
 #include <algorithm>
-#include <cstdio>
 
 #include "embedder/embedder.h"
 #include "features/feature.h"
 #include "outputs/model_outputs.h"
 #include "outputs/npz.h"
+#include "program/numbers.h"
 #include "program/output.h"
 #include "program/reading.h"
 #include "program/writing.h"
@@ -13,17 +13,6 @@
 namespace embed {
 
 namespace {
-
-void append_numbers(const float *numbers, size_t count, std::string &out) {
-    char digits[32];
-    out += '[';
-    for (size_t at = 0; at < count; at++) {
-        if (at) out += ',';
-        // Nine digits bring every float32 back exactly.
-        out.append(digits, size_t(snprintf(digits, sizeof digits, "%.9g", double(numbers[at]))));
-    }
-    out += ']';
-}
 
 // Arrays of all texts, for npz.
 struct Arrays {
@@ -69,20 +58,20 @@ void append_outputs(const Options &options, const ModelOutputs &given, const Tex
                     std::string &out) {
     if (options.dense) {
         out += ",\"embedding\":";
-        append_numbers(text.vector.data(), text.vector.size(), out);
+        append_floats(text.vector.data(), text.vector.size(), out);
     }
     if (options.sparse) {
         out += ",\"sparse\":{\"indices\":[";
         for (size_t at = 0; at < text.ids.size(); at++) out += (at ? "," : "") + std::to_string(text.ids[at]);
         out += "],\"values\":";
-        append_numbers(text.weights.data(), text.weights.size(), out);
+        append_floats(text.weights.data(), text.weights.size(), out);
         out += '}';
     }
     if (!options.multi_vector) return;
     out += ",\"multi_vector\":[";
     for (size_t at = 0; at < text.vectors.size(); at += given.width) {
         if (at) out += ',';
-        append_numbers(&text.vectors[at], given.width, out);
+        append_floats(&text.vectors[at], given.width, out);
     }
     out += ']';
 }
@@ -117,16 +106,14 @@ Error check(const Options &options, const Bundle &bundle, const ModelOutputs &gi
 }
 
 Error work(const Options &options, const Bundle &bundle, const ModelOutputs &given) {
-    if (options.texts.empty() && !options.has_input && is_terminal(0))
-        return fail(USAGE, "no text", "pass texts, or lines on standard input");
     // Never taken apart: the end of the process is quicker.
     Embedder &embedder = *new Embedder;
-    if (Error error = embedder.open(bundle, options.embedding())) return error;
     Output output;
-    if (Error error = output.open(options.output_path())) return error;
+    if (Error error = begin(options, bundle, embedder, output)) return error;
     std::string format =
         options.output_format.empty() ? options.texts.empty() ? "jsonl" : "json" : options.output_format;
-    bool array = format == "json", npz = format == "npz";
+    Objects objects{format == "json"};
+    bool npz = format == "npz";
     size_t count = 0;
     Arrays arrays;
     std::string text;
@@ -142,22 +129,18 @@ Error work(const Options &options, const Bundle &bundle, const ModelOutputs &giv
                     arrays.add(made[at], given.width);
                     continue;
                 }
-                text += array ? count ? ",\n{" : "[\n{" : "{";
+                text = objects.before() + std::string("{");
                 append_source(options, records[at], text);
                 append_outputs(options, given, made[at], text);
-                text += array ? "}" : "}\n";
-                output.write(text);
-                text.clear();
+                output.write(text + objects.close());
             }
             return output.flush();
         });
     if (error) return error;
-    if (!count)
-        return fail(USAGE, "no text: the input is empty, or every line was skipped",
-                    "pass texts, or lines on standard input");
+    if (!count) return no_text(options);
     if (npz)
         if (Error failed = arrays.write(options, given, embedder.dimension(), output)) return failed;
-    if (array) output.write("\n]\n");
+    output.write(objects.end());
     return output.finish();
 }
 

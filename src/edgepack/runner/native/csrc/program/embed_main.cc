@@ -21,8 +21,6 @@ namespace embed {
 
 namespace {
 
-constexpr const char *NO_TEXT_HINT = "pass a text: embed \"a sentence\", or lines on standard input";
-
 int complain(const Error &error) {
     say("error: " + error.message + "\n" + (error.hint.empty() ? "" : "hint: " + error.hint + "\n"));
     return error.code;
@@ -81,14 +79,11 @@ std::string usual_format(const Options &options) {
 }
 
 Error embed_texts(const Options &options, const Bundle &bundle) {
-    if (options.texts.empty() && !options.has_input && is_terminal(0))
-        return fail(USAGE, "no text", NO_TEXT_HINT);
     // Never taken apart: the end of the process is quicker.
     Embedder &embedder = *new Embedder;
-    if (Error error = embedder.open(bundle, options.embedding())) return error;
-    std::string format = options.output_format.empty() ? usual_format(options) : options.output_format;
     Output output;
-    if (Error error = output.open(options.output_path())) return error;
+    if (Error error = begin(options, bundle, embedder, output)) return error;
+    std::string format = options.output_format.empty() ? usual_format(options) : options.output_format;
     std::unique_ptr<Writer> writer;
     std::vector<float> vectors;
     std::vector<std::string_view> texts;
@@ -111,7 +106,7 @@ Error embed_texts(const Options &options, const Bundle &bundle) {
         if (Error failed = output.flush()) return failed;
         return error;
     }
-    if (!writer) return fail(USAGE, "no text: the input is empty, or every line was skipped", NO_TEXT_HINT);
+    if (!writer) return no_text(options);
     if (Error failed = writer->finish()) return failed;
     return output.finish();
 }

@@ -61,7 +61,7 @@ std::vector<uint8_t> packed_bits(const float *vector, size_t dimension) {
 template <class Number, class Value>
 void append_list(const char *form, const Number *numbers, size_t count, std::string &out, Value value) {
     char digits[40];
-    out += "\"embedding\":[";
+    out += '[';
     for (size_t index = 0; index < count; index++) {
         if (index) out += ',';
         out.append(digits, size_t(snprintf(digits, sizeof digits, form, value(numbers[index]))));
@@ -102,11 +102,16 @@ Error append_packed(const float *vector, size_t dimension, const std::string &ty
     return {};
 }
 
+void append_floats(const float *numbers, size_t count, std::string &out) {
+    append_list("%.9g", numbers, count, out, [](float number) { return double(number); });
+}
+
 Error append_fields(const float *vector, size_t dimension, const std::string &type, std::string &out) {
+    out += "\"embedding\":";
     if (type == "f32") {
-        // Nine digits bring every float32 back exactly, five every float16.
-        append_list("%.9g", vector, dimension, out, [](float number) { return double(number); });
+        append_floats(vector, dimension, out);
     } else if (type == "f16") {
+        // Five digits bring every float16 back.
         std::vector<uint16_t> numbers;
         if (Error error = halves(vector, dimension, numbers)) return error;
         append_list("%.5g", numbers.data(), dimension, out,

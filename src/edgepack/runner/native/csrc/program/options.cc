@@ -63,7 +63,7 @@ public:
             }
             if (Error error = take(word)) return error;
         }
-        return strangers_.empty() || options_.help ? Error{} : usage("unrecognized arguments:" + strangers_);
+        return {};
     }
 
 private:
@@ -86,7 +86,7 @@ private:
         const size_t equals = word.find('=');
         const std::string name = word.substr(0, equals);
         const Option *option = find(name);
-        if (!option) return strangers_ += " " + word, Error{};
+        if (!option) return usage("unknown option " + name);
         const bool flag = option->kind == Option::FLAG, pair = (option->count & 3) == 2;
         std::vector<std::string> values;
         if (equals != std::string::npos) values.push_back(word.substr(equals + 1));
@@ -97,21 +97,18 @@ private:
             if (!strcmp(words_[at_ + 1], "--") || is_option(words_[at_ + 1])) break;
             values.push_back(words_[++at_]);
         }
-        if (flag && !values.empty())
-            return usage("argument " + name + ": ignored explicit argument " + quoted(values[0]));
+        if (flag && !values.empty()) return usage(name + " takes no value, not " + quoted(values[0]));
         if (!flag && values.size() != (pair ? 2 : 1))
-            return usage("argument " + name + (pair ? ": expected 2 arguments" : ": expected one argument"));
+            return usage(name + (pair ? " needs two values" : " needs a value"));
         if ((option->count & Option::ALONE) && !alone_.empty() && alone_ != name)
-            return usage("argument " + name + ": not allowed with argument " + alone_);
+            return usage(name + " cannot be used with " + alone_);
         if ((option->count & Option::ALONE)) alone_ = name;
         if (option->seen) options_.*option->seen = true;
         return set(*option, name, values);
     }
 
     Error set(const Option &option, const std::string &name, std::vector<std::string> &values) {
-        auto wrong = [&](const std::string &what) {
-            return usage("argument " + name + ": " + quoted(values[0]) + what);
-        };
+        auto wrong = [&](const std::string &what) { return usage(name + ": " + quoted(values[0]) + what); };
         auto range = [&] {
             return wrong(" is not a number from " + std::to_string(option.least) + " to " +
                          std::to_string(option.most));
@@ -138,7 +135,7 @@ private:
     int count_, at_ = 0;
     char **words_;
     Options &options_;
-    std::string alone_, strangers_;
+    std::string alone_;
 };
 
 // What does not go together of what is said of the input.
@@ -238,7 +235,7 @@ Error parse_options(int count, char **words, Options &options) {
         return error;
     if (options.help) return {};
     if (options.command == SERVE && !options.texts.empty())
-        return fail(USAGE, "unrecognized arguments: " + options.texts[0], see_help(SERVE));
+        return fail(USAGE, "embed serve takes no texts, not " + quoted(options.texts[0]), see_help(SERVE));
     return options.command == SERVE    ? Error{}
            : options.command == SEARCH ? check_search(options)
                                        : check(options);

@@ -21,8 +21,8 @@ struct Options : OptionValues {
         return sparse ? "--sparse" : multi_vector ? "--multi-vector" : dense ? "--dense" : nullptr;
     }
     EmbedOptions embedding() const {
-        return {batch_size, max_length, dim, int(threads), texts.size() == 1 || !similarity.empty(),
-                allow_cpu,  false,     prefix};
+        return {batch_size, max_length, dim,   int(threads), texts.size() == 1 || !similarity.empty(),
+                allow_cpu,  false,      prefix};
     }
     // Null: standard output.
     const std::string *output_path() const { return has_output ? &output : nullptr; }

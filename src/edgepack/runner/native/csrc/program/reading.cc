@@ -134,6 +134,12 @@ Error read_records(const Options &options, size_t size, const Take &take) {
     return error;
 }
 
+Error no_text(const Options &options, const char *why) {
+    return fail(USAGE, std::string("no text") + why,
+                options.command == SEARCH ? "name a file, or give lines on standard input"
+                                          : "pass a text: embed \"a sentence\", or lines on standard input");
+}
+
 // Whether a person sits there; a closed descriptor counts, for nothing will come from it either.
 bool is_terminal(int descriptor) {
     struct stat status;

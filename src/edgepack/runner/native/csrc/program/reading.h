@@ -27,6 +27,8 @@ using Take = std::function<Error(std::vector<Record> &)>;
 // the error.
 Error read_records(const Options &options, size_t size, const Take &take);
 bool is_terminal(int descriptor);
+// A code of 2: no text came.
+Error no_text(const Options &options, const char *why = ": the input is empty, or every line was skipped");
 // The text with what steers a terminal as what it only shows: names of files and models are a stranger's
 // words.
 std::string harmless(const std::string &text, const char *form = "\\x%02x");

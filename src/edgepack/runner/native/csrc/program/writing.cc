@@ -4,9 +4,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "program/numbers.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "embedder/embedder.h"
+#include "program/numbers.h"
 
 namespace embed {
 
@@ -15,21 +16,18 @@ namespace {
 class JsonWriter final : public Writer {
 public:
     JsonWriter(const Options &options, size_t dimension, Output &output, bool array)
-        : options_(options), dimension_(dimension), output_(output), array_(array) {}
+        : options_(options), dimension_(dimension), output_(output), objects_{array} {}
 
     Error write(const Record &record, const float *vector) override {
-        line_.clear();
-        if (array_) line_ = first_ ? "[\n" : ",\n";
-        first_ = false;
+        line_ = objects_.before();
         head(record);
         if (Error error = append_fields(vector, dimension_, options_.dtype, line_)) return error;
-        line_ += array_ ? "}" : "}\n";
-        output_.write(line_);
+        output_.write(line_ + objects_.close());
         return {};
     }
 
     Error finish() override {
-        if (array_) output_.write("\n]\n");
+        output_.write(objects_.end());
         return {};
     }
 
@@ -68,7 +66,7 @@ private:
     const Options &options_;
     size_t dimension_;
     Output &output_;
-    bool array_, first_ = true;
+    Objects objects_;
     std::string line_;
 };
 
@@ -194,6 +192,12 @@ private:
 };
 
 }  // namespace
+
+Error begin(const Options &options, const Bundle &bundle, Embedder &embedder, Output &output) {
+    if (options.texts.empty() && !options.has_input && is_terminal(0)) return no_text(options, "");
+    if (Error error = embedder.open(bundle, options.embedding())) return error;
+    return output.open(options.output_path());
+}
 
 void append_source(const Options &options, const Record &record, std::string &out) {
     bool named = options.has_id_field && record.source.is(Json::OBJECT);

@@ -10,6 +10,24 @@
 
 namespace embed {
 
+class Embedder;
+struct Bundle;
+
+// Opens the model for texts, and the output for what becomes of them. A code of 2 where no text can come.
+Error begin(const Options &options, const Bundle &bundle, Embedder &embedder, Output &output);
+
+// What stands around objects that are an array of JSON, or one a line.
+struct Objects {
+    bool array, any = false;
+    const char *before() {
+        const char *mark = !array ? "" : any ? ",\n" : "[\n";
+        any = true;
+        return mark;
+    }
+    const char *close() const { return array ? "}" : "}\n"; }
+    const char *end() const { return array ? "\n]\n" : ""; }
+};
+
 class Writer {
 public:
     virtual ~Writer() = default;

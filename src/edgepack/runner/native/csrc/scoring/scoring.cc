@@ -57,7 +57,8 @@ int compare(const void *first, const void *second) {
 
 struct Written {
     const Options &options;
-    bool table, array, any;
+    bool table;
+    Objects objects;
     std::string text;
 
     void ranked(const Ranked &one) {
@@ -69,10 +70,10 @@ struct Written {
             text.back() = '\n';
             return;
         }
-        begin();
+        text += objects.before();
         text += "{\"index\":" + std::to_string(one.index) + ",\"score\":" + number(one.score) + ",";
         append_source(options, one.record, text);
-        text += array ? "}" : "}\n";
+        text += objects.close();
     }
 
     void classified(const Record &record, const Head &head, const std::vector<double> &scores) {
@@ -86,7 +87,7 @@ struct Written {
             text.back() = '\n';
             return;
         }
-        begin();
+        text += objects.before();
         text += '{';
         append_source(options, record, text);
         text += ",\"label\":";
@@ -97,15 +98,8 @@ struct Written {
             write_json_string(head.labels[label], text, false);
             text += ':' + number(scores[label]);
         }
-        text += array ? "}}" : "}}\n";
-    }
-
-    void begin() {
-        if (array) text += any ? ",\n" : "[\n";
-        any = true;
-    }
-    void end() {
-        if (array) text += "\n]\n";
+        text += '}';
+        text += objects.close();
     }
 };
 
@@ -153,8 +147,6 @@ Error print_tokens(const std::vector<Encoding> &encoded, Output &output) {
 }
 
 Error work(const Options &options, const Bundle &bundle, bool ranks) {
-    if (options.texts.empty() && !options.has_input && is_terminal(0))
-        return fail(USAGE, "no text", "pass texts, or lines on standard input");
     Head head;
     if (Error error = head.open(bundle)) return error;
     std::string query;
@@ -162,13 +154,12 @@ Error work(const Options &options, const Bundle &bundle, bool ranks) {
         if (Error error = decode(options.rerank, "the query", options.strict, query)) return error;
     // Never taken apart: the end of the process is quicker.
     Embedder &embedder = *new Embedder;
-    if (Error error = embedder.open(bundle, options.embedding())) return error;
     Output output;
-    if (Error error = output.open(options.output_path())) return error;
+    if (Error error = begin(options, bundle, embedder, output)) return error;
     std::string format = options.output_format;
     if (format.empty())
         format = !options.has_output && is_terminal(1) ? "table" : options.texts.empty() ? "jsonl" : "json";
-    Written written{options, format == "table", format == "json", false, {}};
+    Written written{options, format == "table", {format == "json"}, {}};
     std::vector<Ranked> ranked;
     size_t count = 0;
     Error error = read_records(options, embedder.batch_size() * WINDOW_BATCHES,
@@ -211,17 +202,14 @@ Error work(const Options &options, const Bundle &bundle, bool ranks) {
                                    return output.flush();
                                });
     if (error) return error;
-    if (!count)
-        return fail(USAGE, "no text: the input is empty, or every line was skipped",
-                    "pass texts, or lines on standard input");
+    if (!count) return no_text(options);
     if (options.tokens) return output.finish();
     // The best first; of equal ones, that which came first.
     std::vector<const Ranked *> order;
     for (const Ranked &one : ranked) order.push_back(&one);
     if (!order.empty()) qsort(order.data(), order.size(), sizeof order[0], compare);
     for (const Ranked *one : order) written.ranked(*one);
-    written.end();
-    output.write(written.text);
+    output.write(written.text + written.objects.end());
     return output.finish();
 }
 

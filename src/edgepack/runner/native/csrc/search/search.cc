@@ -19,8 +19,6 @@ namespace {
 constexpr size_t LOOKED_AT = 3;
 constexpr float MOST_APART = 0.1f;
 
-constexpr const char *NO_LINE_HINT = "name a file, or give lines on standard input";
-
 struct Found {
     float cosine;
     size_t line;
@@ -155,7 +153,7 @@ void write_object(const std::string &query, const Nearest &nearest, std::string 
 }
 
 Error search(const Options &options, const Bundle &bundle, std::string &text) {
-    if (!options.has_input && is_terminal(0)) return fail(USAGE, "no text", NO_LINE_HINT);
+    if (!options.has_input && is_terminal(0)) return no_text(options, "");
     std::vector<std::string> queries;
     if (Error error = read_queries(options, queries)) return error;
     auto prefix = [&](const char *kind) { return bundle.prompt(kind) ? bundle.prompt(kind)->text : ""; };
@@ -188,7 +186,7 @@ Error search(const Options &options, const Bundle &bundle, std::string &text) {
             return {};
         });
     if (error) return error;
-    if (!seen) return fail(USAGE, "no text: the input is empty, or every line was skipped", NO_LINE_HINT);
+    if (!seen) return no_text(options);
     if (index.has_kept())
         if (Error failed = look_again(nearest, wanted.data(), dimension, make, kept)) return failed;
     if (Error failed = index.finish()) return failed;

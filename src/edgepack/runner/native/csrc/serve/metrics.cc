@@ -88,7 +88,7 @@ std::string Metrics::text(size_t waiting, size_t connections) {
     sample("embed_queue_texts", "%g", double(waiting), out);
     heading("embed_connections", "gauge", "Open connections.", out);
     sample("embed_connections", "%g", double(connections), out);
-    if (double resident = resident_memory()) {
+    if (double resident = resident_memory(); resident > 0) {
         heading("process_resident_memory_bytes", "gauge", "Resident memory.", out);
         sample("process_resident_memory_bytes", "%.0f", resident, out);
     }

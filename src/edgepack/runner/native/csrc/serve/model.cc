@@ -22,16 +22,6 @@ void make_unit(std::vector<float> &vector) {
         for (float &number : vector) number = float(number / std::sqrt(square));
 }
 
-void append_row(const std::vector<float> &vector, std::string &out) {
-    char digits[32];
-    out += '[';
-    for (size_t at = 0; at < vector.size(); at++) {
-        if (at) out += ',';
-        out.append(digits, size_t(snprintf(digits, sizeof digits, "%.9g", double(vector[at]))));
-    }
-    out += ']';
-}
-
 void append_base64(const std::vector<float> &vector, std::string &out) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     std::string bytes;
@@ -306,12 +296,12 @@ void ServedModel::write(Task &task) const {
         }
         shape(task, &task.vectors[row * dimension()], shaped);
         if (!openai) {
-            append_row(shaped, out);
+            append_floats(shaped.data(), shaped.size(), out);
             continue;
         }
         out += "{\"object\":\"embedding\",\"index\":" + std::to_string(row) + ",\"embedding\":";
         if (question.base64) out += '"';
-        question.base64 ? append_base64(shaped, out) : append_row(shaped, out);
+        question.base64 ? append_base64(shaped, out) : append_floats(shaped.data(), shaped.size(), out);
         out += question.base64 ? "\"}" : "}";
     }
     if (openai) {

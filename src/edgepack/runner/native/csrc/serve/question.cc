@@ -31,7 +31,7 @@ bool are_texts(const std::vector<Json> &items) {
 bool is_nothing(const Json *value) {
     return !value || value->is(Json::NONE) ||
            (value->is(Json::NUMBER)
-                ? !value->number()
+                ? value->number() == 0
                 : value->text.empty() && value->items.empty() && !value->is(Json::OBJECT));
 }
 

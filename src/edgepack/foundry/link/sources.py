@@ -1,0 +1,136 @@
+"""What a program is compiled of: its own sources, each an object that every program with the same text of it shares."""
+
+import json
+import os.path
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from edgepack.files.store import written_beside
+from edgepack.foundry.compile.objects import CompileJob, identity_of
+
+FLAGS = (
+    "-std=c++17",
+    "-Oz",
+    "-DNDEBUG",
+    "-Wall",
+    "-Wextra",
+    "-Wshadow",
+    "-Wconversion",
+    "-fPIC",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-unwind-tables",
+    "-fno-asynchronous-unwind-tables",
+    "-fvisibility=hidden",
+    "-fvisibility-inlines-hidden",
+    "-fstack-protector",
+)
+
+CXX_ONLY = ("-std=c++", "-fno-rtti", "-fvisibility-inlines", "-fexperimental-relative-c++")
+"""What flags of C++ begin with that mean nothing in C."""
+LANGUAGES = {".cc": "CXX", ".c": "C"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramSources:
+    """C++ sources of a program; they may include ONNX Runtime's own headers."""
+
+    files: Mapping[str, str]
+    """Place, e.g. ``base/json.cc``, → text; headers too. What ends as ``LANGUAGES`` says is compiled; includes are looked for
+    from the root.
+    """
+    output: str
+    """Name of the finished file."""
+    exports: tuple[str, ...] = ()
+    """Symbols of a shared library; none: a program."""
+
+    @property
+    def units(self) -> list[str]:
+        """What is compiled. By file name, whatever folder it is in: the order in which objects are linked shows in the bytes."""
+        found = (name for name in self.files if Path(name).suffix in LANGUAGES)
+        return sorted(found, key=lambda name: Path(name).name)
+
+
+def flags_for(name: str, flags: Iterable[str]) -> list[str]:
+    """Those of the flags for C++ that count for a source; of others' there are no warnings."""
+    counted = [flag for flag in flags if name.endswith(".cc") or not flag.startswith(CXX_ONLY)]
+    return [*counted, "-w"] if name.startswith("third_party/") else counted
+
+
+OTHERS = "include"
+"""Where others' headers lie, beside one's own sources: searched like a system's, and taken as a whole."""
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(?:[\"<]([^\">\n]+)[\">])?", re.MULTILINE)
+
+
+def source_jobs(
+    sources: ProgramSources,
+    room: Path,
+    *,
+    command: Callable[[str], Sequence[str | Path]],
+    flags: Callable[[str], Sequence[str]],
+    includes: Sequence[Path] = (),
+    identity: str,
+) -> list[CompileJob]:
+    """An object for each unit, in the order of ``units``. The text is laid below ``room``, where programs share what is compiled.
+
+    An object is named by what its text includes and by its flags: a program with one more feature compiles that feature alone.
+    ``command``: language, ``C`` or ``CXX`` → the compiler; ``flags``: of a unit, by its place; ``includes``: folders with headers of
+    others; ``identity``: a digest of those and of the compiler.
+    """
+    text = lay_sources(sources, room)
+    places = [f"-ffile-prefix-map={text}=", f"-I{text}", *(f"-isystem{folder}" for folder in includes)]
+    if any(name.startswith(f"{OTHERS}/") for name in sources.files):
+        places.append(f"-isystem{text / OTHERS}")
+    jobs = []
+    for name in sources.units:
+        counted = flags(name)
+        made_of = identity_of(identity, name, json.dumps(closure(name, sources.files)), *counted)
+        compiler = map(str, command(LANGUAGES[Path(name).suffix]))
+        jobs.append(
+            CompileJob(
+                name=name,
+                object=room / made_of[:16] / f"{name}.o",
+                command=(*compiler, *counted, *places, "-c", str(text / name)),
+                identity=made_of,
+            )
+        )
+    return jobs
+
+
+def lay_sources(sources: ProgramSources, room: Path) -> Path:
+    """The folder with these texts and no others."""
+    folder = room / "text" / identity_of(json.dumps(dict(sorted(sources.files.items()))))[:16]
+    for name, text in sources.files.items():
+        if not (folder / name).is_file() or (folder / name).read_text(encoding="utf-8") != text:
+            with written_beside(folder / name) as beside:
+                beside.write_text(text, encoding="utf-8")
+    return folder
+
+
+def closure(name: str, files: Mapping[str, str]) -> dict[str, str]:
+    """What a compiler may read of these files for one of them: place → text, sorted. All, where an include is a macro."""
+    found: dict[str, str] = {}
+    open_ones = [name]
+    while open_ones:
+        place = open_ones.pop()
+        if place in found:
+            continue
+        found[place] = files[place]
+        if place.startswith(f"{OTHERS}/"):
+            open_ones += [each for each in files if each.startswith(f"{OTHERS}/")]
+            continue
+        for included in INCLUDE.findall(files[place]):
+            if not included:
+                return dict(sorted(files.items()))
+            open_ones += [each for each in _meant(included, place) if each in files]
+    return dict(sorted(found.items()))
+
+
+def _meant(included: str, by: str) -> list[str]:
+    """Where a compiler looks for it: beside the one that includes it, from the root, among the headers of others."""
+    beside = PurePosixPath(by).parent / included
+    return [os.path.normpath(place) for place in (beside, included, f"{OTHERS}/{included}")]

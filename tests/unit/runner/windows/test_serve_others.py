@@ -1,6 +1,0 @@
-"""The tests of ``test_serve_others.py`` on the program for Windows, under wine."""
-
-from tests.support.windows_sample import ON_WINDOWS
-from tests.unit.runner.test_serve_others import *  # noqa: F403
-
-pytestmark = ON_WINDOWS  # type: ignore[assignment]  # in place of what * brings
