@@ -62,6 +62,15 @@ class TensorrtBuilder:
             self.target, batch_size=self.batch_size, max_batch=self.max_batch, max_length=source.max_length
         )
 
+    def require_model(self, source: ModelSource) -> None:
+        from edgepack.recipes.prepare import try_passes
+        from edgepack.recipes.registry import passes_for
+        from edgepack.runner.native.build import require_native
+
+        self.profile(source)
+        try_passes(source, passes_for(source, self.target.model, self.context), context=self.context)
+        require_native(source, context=self.context)
+
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         profile = self.profile(source)
         prepared = api.prepare_model(

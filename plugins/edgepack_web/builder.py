@@ -55,6 +55,12 @@ class WebBuilder:
     copies: bool = True
     gives: tuple[str, ...] = ("sparse",)
 
+    def require_model(self, source: ModelSource) -> None:
+        from edgepack.recipes.prepare import try_passes
+
+        if source.onnx is not None:
+            try_passes(source, (), context=self.context)
+
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         return api.prepare_model(
             source, options=self.target.model, platform=self.target.platform, context=self.context

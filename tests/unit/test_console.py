@@ -11,7 +11,7 @@ from edgepack.cli.output import print_json, print_rich
 from edgepack.console import Story
 from edgepack.errors import EdgepackError
 from edgepack.tables import State, add_row, table
-from edgepack.words import harmless
+from edgepack.terminal_text import harmless
 
 
 def test_a_step_is_one_line_with_its_notes(capsys: pytest.CaptureFixture[str]) -> None:

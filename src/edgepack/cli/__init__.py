@@ -31,7 +31,7 @@ from edgepack.cli.help import Listed, example
 from edgepack.cli.output import say
 from edgepack.errors import EdgepackError, UsageError
 from edgepack.plugins.process import end, end_now
-from edgepack.words import indented, shown
+from edgepack.terminal_text import indented, shown
 
 if TYPE_CHECKING:
     from edgepack.plugins.entry_points import Point

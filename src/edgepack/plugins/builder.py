@@ -211,6 +211,12 @@ class Builder:
             raise PluginError(f"plugin {self.plugin}: gives is {repr(said)[:80]}, expected a tuple of words")
         return said
 
+    def require_model(self, source: ModelSource) -> None:
+        """Raise what the builder refuses of a model before it makes anything of it; one that has no such method refuses later."""
+        if (said := getattr(self.builder, "require_model", None)) is not None:
+            with self.asked("require_model"):
+                said(source)
+
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         made = self._call("prepare_model", PreparedModel, self.builder.prepare_model, source)
         self._require_files("prepare_model", made.file, made.cpu_file, made.oracle, *made.companions)

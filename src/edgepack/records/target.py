@@ -153,6 +153,8 @@ class Target:
     """The builder's own options, unchecked: a builder's ``create`` checks them."""
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Plugins' own tables, unchecked: what stands in ``[x-NAME]``, by ``NAME``; in the manifest it is ``target.extra``."""
+    best_for: str = ""
+    """What people take it for, for lists of targets; empty: its summary says it."""
     origin: str = ""
     """The file or plugin that the target came from."""
     settings: tuple[str, ...] = ()

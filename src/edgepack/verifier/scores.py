@@ -181,6 +181,6 @@ def _compare_pairs(scoring: Scoring, bundle: Bundle, source: ModelSource, texts:
         if encoding.ids and (ids, types) != (encoding.ids, encoding.type_ids):
             raise VerificationError(
                 f"the bundle's tokenizer makes other tokens than tokenizers does of the pair {pair!r}",
-                hint="please report it with the model's name; --target linux-x86, or --set runner=pyinstaller, has the library",
+                hint="please report it with the model's name; --target linux-x86 has the library",
             )
     return len(pairs)

@@ -24,13 +24,13 @@ from edgepack.device.record import (
 )
 from edgepack.errors import BundleError, DeviceError, EdgepackError, OutputError, SignatureError
 from edgepack.files.store import Store
+from edgepack.finished_bundle import OWN_LIMITS
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import ModelOptions
 from edgepack.records.word import HERE
 from edgepack.signing.envelope import PAYLOAD_TYPE, pae
 from edgepack.signing.keys import PrivateKey
 from edgepack.signing.signatures import signature_of
-from edgepack.verification import OWN_LIMITS
 
 
 @dataclass(frozen=True)

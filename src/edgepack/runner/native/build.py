@@ -10,15 +10,15 @@ import edgepack
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.files.elf import floor_of
-from edgepack.foundry.link.library import open_build
 from edgepack.foundry.link.program import build_program
+from edgepack.foundry.link.reduced_library import open_build
 from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
 from edgepack.licenses import license_text
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.operators.config import required
 from edgepack.records.bundle import RunnerArtifact
-from edgepack.records.model import PreparedModel
+from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
 from edgepack.runner.native.sources import (
@@ -88,6 +88,11 @@ def features_of(model: PreparedModel) -> frozenset[str]:
     """What a program has because of its model."""
     scored, given = model.source.head is not None, model.source.outputs is not None
     return frozenset(name for name, wanted in (("scores", scored), ("outputs", given)) if wanted)
+
+
+def require_native(source: ModelSource, *, context: BuildContext) -> None:
+    """Raise ``UnsupportedModelError`` naming the tokenizer's component that the program in C++ does not have."""
+    compiled_tokenizer(minimal_json(source), pairs=source.head is not None, context=context)
 
 
 def make_program(program: Program, model: PreparedModel, *, context: BuildContext) -> RunnerArtifact:
