@@ -21,7 +21,7 @@ from edgepack.bundles.archive import unpack_layers
 from edgepack.bundles.place import placed_folder
 from edgepack.device.record import lay_record_files
 from edgepack.signing.signatures import require_name
-from edgepack.words import foreign
+from edgepack.terminal_text import foreign
 from edgepack_oci.content.documents import (
     BUNDLE,
     DOCKER_CONFIG,

@@ -12,12 +12,12 @@ from edgepack.api import BuildContext, Bundle, BundleError
 from edgepack.errors import CannotRunHere
 from edgepack.records.report import Scores
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.made_here import may_run, runner_for
 from edgepack.verifier.metrics import lowest_cosine, rank, shared, unit
 from edgepack.verifier.outputs.order import ranking_pairs
 from edgepack.verifier.scores import score_figures
 from edgepack.verifier.tasks.wordnet import retrieval_task
 from edgepack.verifier.texts.drawn import new_text
+from edgepack.verifier.trusted_bundles import may_run, runner_for
 
 Vectors = NDArray[np.float32]
 TOP = 10

@@ -10,7 +10,7 @@ from rich.text import Text
 from edgepack.api.kit import Number, Word, add_row, table
 from edgepack.records.report import DownloadCost
 from edgepack.tables import blocks, column_megabytes
-from edgepack.words import foreign_words
+from edgepack.terminal_text import foreign_words
 from edgepack_updates.compare import Change, Drift
 from edgepack_updates.verdict import Verdict
 

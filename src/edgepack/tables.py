@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgepack.words import ascii_only, shown
+from edgepack.terminal_text import ascii_only, shown
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType

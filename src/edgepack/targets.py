@@ -12,7 +12,7 @@ from typing import Any
 from edgepack.errors import TargetError, UsageError
 from edgepack.records.figures import LIMITS
 from edgepack.records.target import PROMPTED, ModelOptions, Pass, Platform, Reading, Target
-from edgepack.typed import Malformed, Written, check_value, keys_of, load_toml, parse_toml, read_table
+from edgepack.toml_schema import Malformed, Written, check_value, keys_of, load_toml, parse_toml, read_table
 
 SCHEMA = 1
 EXTRA = "x-"

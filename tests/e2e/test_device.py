@@ -16,7 +16,7 @@ from tests.support.signed import key_in
 from tests.support.sshd import ssh_server
 from tests.support.static_models import write_with_words
 
-from edgepack import library
+from edgepack import python_api
 from edgepack.bundles.manifest import MANIFEST, file_entry, open_bundle, write_manifest
 from edgepack.errors import DeviceError, FloorError, ProofError, UsageError, VerificationError
 from edgepack.foundry.processors.aarch64 import AARCH64
@@ -46,7 +46,7 @@ def board(tmp_path: Path) -> Board:
 
 def proved(bundle: Bundle, tmp_path: Path, *devices: str, **more: object) -> OnDevices:
     more.setdefault("model", bundle.directory.parents[1] / "model")
-    return library.verify_on(
+    return python_api.verify_on(
         bundle.directory,
         devices,
         record=tmp_path / "record.devices.json",
@@ -197,7 +197,7 @@ def test_what_a_device_is_not_for_is_refused_before_it_is_sent(
 def test_a_bundle_of_strangers_is_sent_with_run_only(
     static: Bundle, board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgepack.verifier.made_here.is_made_here", lambda digest, *, store: False)
+    monkeypatch.setattr("edgepack.verifier.trusted_bundles.is_made_here", lambda digest, *, store: False)
     with pytest.raises(UsageError, match="devices have no sandbox"):
         proved(static, tmp_path, board.address())
     assert proved(static, tmp_path, board.address(), run=True).results[0].status == "passed"
@@ -365,4 +365,4 @@ def test_without_its_gpu_a_bundle_is_not_verified(static: Bundle, board: Board, 
     assert result.status == "not verified"
     assert "no NVIDIA driver is loaded" in result.verification.reason
     with pytest.raises(DeviceError, match=r"has not passed on board: .*no NVIDIA driver is loaded"):
-        library.check_device(bundle.directory, "board", record=tmp_path / "record.devices.json")
+        python_api.check_device(bundle.directory, "board", record=tmp_path / "record.devices.json")

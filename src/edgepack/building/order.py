@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgepack.bundles.disk_space import require_room
 from edgepack.bundles.manifest import bundle_name
 from edgepack.bundles.packages import Packagers, packagers_of
 from edgepack.bundles.place import require_free, require_writable
-from edgepack.bundles.room import require_room
 from edgepack.errors import MissingToolError, TargetError, UsageError, VerificationError
 from edgepack.models.find.source import ingest, name_of
 from edgepack.models.inspection import TABLE_TARGETS

@@ -18,7 +18,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
 from edgepack.signing.keys import PrivateKey
 from edgepack.signing.signatures import sign_file, signature_of
-from edgepack.verifier.made_here import remember
+from edgepack.verifier.trusted_bundles import remember
 
 
 @dataclass(frozen=True, kw_only=True)

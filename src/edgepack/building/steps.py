@@ -27,7 +27,7 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.report import Memory, PackageSize, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.reports.budget import foretell_budget, require_budget
-from edgepack.reports.made import made_now
+from edgepack.reports.build_info import made_now
 from edgepack.reports.measure import NO_RUNTIME, measure, unmatched, weigh
 from edgepack.reports.sections import with_sections
 from edgepack.reports.text import as_record

@@ -12,7 +12,7 @@ from edgepack.plugins.host import PluginHost, PluginInfo, TargetFile
 from edgepack.plugins.spec import Spec
 from edgepack.records.target import Platform
 from edgepack.suitability.measured import Made, measured
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 FEW = 3
 """Things that a plugin brings whose names a table shows."""

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from edgepack.tables import Number, State, add_row, table
-from edgepack.words import ascii_only, shown
+from edgepack.terminal_text import ascii_only, shown
 
 PIPED = 100
 """Columns of tables for what is no terminal."""

@@ -68,7 +68,7 @@ def sign(path: Path, key: Path | None, variable: str, force: bool, as_json: bool
     --key`, model_signing and cosign check them.
     """
     from edgepack.plugins.context import host_context
-    from edgepack.project.remembered import signing
+    from edgepack.project.state_file import signing
     from edgepack.signing.signatures import sign_path
 
     if key is None:

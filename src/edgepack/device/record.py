@@ -19,9 +19,9 @@ from edgepack.records.target import ModelOptions
 from edgepack.records.word import HERE, MAKER, Word
 from edgepack.signing.keys import PrivateKey, PublicKey
 from edgepack.signing.signatures import require_signed_file, sign_file, signature_of
-from edgepack.typed import Malformed, check_value, parse_foreign, read_foreign
-from edgepack.verifier.made_here import is_own_device_record, remember_device_record
-from edgepack.words import foreign
+from edgepack.terminal_text import foreign
+from edgepack.toml_schema import Malformed, check_value, parse_foreign, read_foreign
+from edgepack.verifier.trusted_bundles import is_own_device_record, remember_device_record
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://github.com/edgepack/edgepack/blob/main/docs/reference/devices.md#device-record-v1"

@@ -11,7 +11,7 @@ from edgepack.device.program import GRACE, KILL, KILLED
 from edgepack.errors import ProofError
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceSpeed, LengthSpeed
-from edgepack.typed import Malformed, read_table
+from edgepack.toml_schema import Malformed, read_table
 from edgepack.verifier.confined.limits import limits_for
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.run import NO_DEVICE, BundleRunner, failure_of

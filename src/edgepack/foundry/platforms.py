@@ -13,7 +13,7 @@ from edgepack.foundry.release import Release
 from edgepack.plugins.blame import Blamed
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Platform
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 DEFAULT_LIBC = {"linux": "glibc"}
 """Operating system → the C library of its devices, where a target names none."""

@@ -13,7 +13,7 @@ from edgepack.foundry.feature_levels import FeatureLevels
 from edgepack.foundry.patch import Patch
 from edgepack.foundry.sources.pinned import Catalogue, read_catalogue
 from edgepack.records.operators import Operators
-from edgepack.typed import load_toml
+from edgepack.toml_schema import load_toml
 
 
 class KernelTable(Protocol):

@@ -10,7 +10,7 @@ from onnx import TensorProto, shape_inference
 
 from edgepack.context import BuildContext
 from edgepack.models.fuse.fusion import fuse, fused_operators
-from edgepack.models.graph.aside import load_graph
+from edgepack.models.graph.external_weights import load_graph
 from edgepack.models.graph.precision import parameters_of, precision_of, quantized_by
 from edgepack.models.graph.sample_inputs import lookups
 from edgepack.models.ort.providers import ProviderSupport, provider_support

@@ -11,15 +11,15 @@ from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import EdgepackError, SignatureError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
-from edgepack.project.cells import Cell
-from edgepack.project.make import make_cell, settle
-from edgepack.project.orders import Order, Result, failed
-from edgepack.project.remembered import signing
+from edgepack.project.build_cell import make_cell, settle
+from edgepack.project.jobs import Order, Result, failed
+from edgepack.project.matrix import Cell
+from edgepack.project.state_file import signing
 from edgepack.project.stores import open_shared
 from edgepack.project.workers import elsewhere, in_processes
 from edgepack.recorded.beside import record_beside
 from edgepack.records.word import HERE
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 if TYPE_CHECKING:
     from edgepack.signing.keys import PrivateKey

@@ -8,7 +8,7 @@ from edgepack.fetch.http import redacted
 from edgepack.files.shared import BlobStore, SharedStore
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 AXIS = "store"
 VARIABLE = "EDGEPACK_STORE"

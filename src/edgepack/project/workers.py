@@ -14,7 +14,7 @@ from multiprocessing.connection import wait as wait_for_end
 from typing import NoReturn
 
 from edgepack.errors import ToolError
-from edgepack.project.orders import Order, Result, failed
+from edgepack.project.jobs import Order, Result, failed
 
 Work = Callable[[Order], Result]
 TRIES = 3
@@ -25,7 +25,7 @@ COMPILERS = "EDGEPACK_JOBS"
 
 def work(order: Order) -> Result:
     """Make a cell. What that takes to import is imported by whoever is asked for one."""
-    from edgepack.project.make import work
+    from edgepack.project.build_cell import work
 
     return work(order)
 

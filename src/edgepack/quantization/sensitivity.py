@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from edgepack.models.graph.aside import values_of
+from edgepack.models.graph.external_weights import values_of
 from edgepack.models.graph.sample_inputs import Feed
 from edgepack.models.ort.session import open_session
 from edgepack.quantization.arrays import Doubles, Floats

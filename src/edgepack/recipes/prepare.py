@@ -15,7 +15,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import ModelError, TargetError, UnsupportedModelError
 from edgepack.models.export.source_key import source_key
 from edgepack.models.fuse.fusion import fused_operators
-from edgepack.models.graph.aside import LARGEST_MODEL, gathered, load_graph, weight_bytes
+from edgepack.models.graph.external_weights import LARGEST_MODEL, gathered, load_graph, weight_bytes
 from edgepack.models.graph.precision import is_batch_dependent, precision_of, quantized_by
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.lower.opset import lower_opset
@@ -29,7 +29,7 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.recipe import PREPARE_SCHEMA, Advance, Material
 from edgepack.records.target import FORMATS, ModelOptions, Pass, Platform
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 FACTS = "facts.json"
 FIXED = "all.ort"

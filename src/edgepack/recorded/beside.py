@@ -12,7 +12,7 @@ from edgepack.files.store import Store
 from edgepack.recorded.whose_word import word_of_report
 from edgepack.records.word import Word
 from edgepack.signing.keys import PublicKey
-from edgepack.typed import parse_foreign, read_foreign
+from edgepack.toml_schema import parse_foreign, read_foreign
 
 MOST = 16 << 20
 """Bytes that a report may have; edgepack's own have some thousands."""

@@ -18,7 +18,7 @@ from edgepack.records.figures import figures_of
 from edgepack.records.report import Report, Section
 from edgepack.signing.keys import PublicKey
 from edgepack.tables import add_row, blocks, megabytes, table
-from edgepack.words import foreign, foreign_words
+from edgepack.terminal_text import foreign, foreign_words
 
 
 def record_of(bundle: Bundle, *, key: PublicKey | None, store: Store) -> DeviceRecord | None:

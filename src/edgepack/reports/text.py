@@ -13,7 +13,7 @@ from edgepack.records.report import DownloadCost, Memory, PackageSize, PartSize,
 from edgepack.records.runtime import LevelProof
 from edgepack.records.word import HERE, Word
 from edgepack.tables import Number, State, add_row, blocks, column_megabytes, megabytes, table
-from edgepack.words import foreign, foreign_words
+from edgepack.terminal_text import foreign, foreign_words
 
 SCHEMA = 1
 SIZE_HEAD = ("part", "files", "raw", "gzip", "brotli", "zstd", "share")

@@ -23,7 +23,7 @@ from edgepack.signing.envelope import (
 )
 from edgepack.signing.keys import PrivateKey, PublicKey
 from edgepack.signing.statement import require_statement_of, statement_of
-from edgepack.words import foreign
+from edgepack.terminal_text import foreign
 
 SUFFIX = ".sigstore.json"
 """What the signature of a file is called, behind the file's own name."""

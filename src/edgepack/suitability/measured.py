@@ -7,7 +7,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from edgepack.typed import read_table
+from edgepack.toml_schema import read_table
 
 SUFFIX = ".measured.json"
 SCHEMA = 1

@@ -23,11 +23,11 @@ from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.metrics import compare, lowest_cosine
 from edgepack.verifier.outputs.measure import Giving, measure_outputs
-from edgepack.verifier.quality import measure_quality
 from edgepack.verifier.scores import Scoring, measure_scores
 from edgepack.verifier.texts.drawn import drawn_texts
 from edgepack.verifier.texts.long import long_texts
 from edgepack.verifier.tokens import Tokenize, compare_tokens
+from edgepack.verifier.vector_quality import measure_quality
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 Prompted = Callable[[Bundle, Sequence[str], str], Sequence[Sequence[float]] | None]

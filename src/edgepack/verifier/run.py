@@ -15,10 +15,11 @@ from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, EdgepackError, MissingToolError, ProofError
 from edgepack.files.elf import architecture
 from edgepack.foundry.platforms import platforms
-from edgepack.foundry.processors.known import find_processor
+from edgepack.foundry.processors.registry import find_processor
 from edgepack.foundry.proof.emulator import find_emulator, find_system
 from edgepack.models.token_reference import TextOutputs
 from edgepack.records.bundle import Bundle
+from edgepack.terminal_text import foreign
 from edgepack.verifier.command import command_of, has_provider, plugin_of, view_for
 from edgepack.verifier.confined.answers import BadAnswer, read_answers, whole_numbers
 from edgepack.verifier.confined.found import find_sandbox
@@ -26,7 +27,6 @@ from edgepack.verifier.confined.limits import RunLimits, limits_for
 from edgepack.verifier.confined.needs import interpreter_of, what_it_needs
 from edgepack.verifier.confined.program import Ended, confine
 from edgepack.verifier.confined.sandbox import View
-from edgepack.words import foreign
 
 T = TypeVar("T")
 Elsewhere = Callable[[Bundle, Sequence[str | Path], str, RunLimits], Ended]

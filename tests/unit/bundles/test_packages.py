@@ -20,7 +20,7 @@ from edgepack.context import Extension
 from edgepack.errors import PluginError, TargetError, UsageError
 from edgepack.files.pack import TarEntry, write_tarball
 from edgepack.plugins.context import HostContext
-from edgepack.recorded.again import report_again
+from edgepack.recorded.measured_again import report_again
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.report import PackageSize, Verification
 from edgepack.records.target import ModelOptions, Platform, Target

@@ -390,7 +390,7 @@ def test_retrieval_that_cannot_be_measured_is_said_and_a_limit_on_it_fails(
     def missing(**asked: object) -> Task:
         raise NoWordNet("WordNet is not at hand: no mirror")
 
-    monkeypatch.setattr("edgepack.verifier.quality.retrieval_task", missing)
+    monkeypatch.setattr("edgepack.verifier.vector_quality.retrieval_task", missing)
     embed = giving(reference.tolist())
     found = verify(
         bundle, source, embed, options=replace(GATE, gate="full", max_sts_loss=1.0), context=context

@@ -11,10 +11,10 @@ from edgepack.files.hardening import require_hardened
 from edgepack.foundry.compile.objects import CompileJob, compile_objects, identity_of
 from edgepack.foundry.link.demand import find_demand
 from edgepack.foundry.link.index import load_index
+from edgepack.foundry.link.postlink import MAP, linked_files, write_toolchain_licenses
 from edgepack.foundry.link.search import may_define
-from edgepack.foundry.link.settle import MAP, linked_files, write_toolchain_licenses
 from edgepack.foundry.link.sources import FLAGS, ProgramSources, flags_for, source_jobs
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.foundry.toolchains.symbols import Symbols, check_floor
 from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain, ProgramMaker

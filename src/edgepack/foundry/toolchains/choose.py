@@ -9,7 +9,7 @@ from edgepack.files.elf import version_key
 from edgepack.foundry.platform import RuntimeOptions
 from edgepack.foundry.platforms import find_platform
 from edgepack.foundry.processor import Processor
-from edgepack.foundry.processors.known import OWN
+from edgepack.foundry.processors.registry import OWN
 from edgepack.foundry.toolchains.gcc import Gcc, gcc_program
 from edgepack.foundry.toolchains.glibc import Glibc
 from edgepack.foundry.toolchains.toolchain import CLibrary, NativeToolchain

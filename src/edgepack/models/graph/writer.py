@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from edgepack.models.graph.aside import SMALLEST, set_aside
+from edgepack.models.graph.external_weights import SMALLEST, set_aside
 
 OPSET = 17
 IR_VERSION = 10

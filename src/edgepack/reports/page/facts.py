@@ -16,9 +16,9 @@ from edgepack.foundry.explain.sizes import Explanation, explain, find_compositio
 from edgepack.recipes.registry import PASS
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
-from edgepack.reports.made import command_of
+from edgepack.reports.build_info import command_of
 from edgepack.reports.page.contents import Node, contents_of
-from edgepack.runtimes.known import library_in, platform_of
+from edgepack.runtimes.find import library_in, platform_of
 
 _PASS = re.compile(r"([\w-]+)(?:\((.*?)\))?(?:, |$)")
 POOLED = "Pooling and normalisation, which model files leave to programs, become part of the graph: its output is the vector."

@@ -10,8 +10,8 @@ import edgepack
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.files.elf import floor_of
-from edgepack.foundry.link.library import open_build
 from edgepack.foundry.link.program import build_program
+from edgepack.foundry.link.reduced_library import open_build
 from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
 from edgepack.licenses import license_text
