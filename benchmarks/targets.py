@@ -111,7 +111,7 @@ def memory(bundle: Path) -> int:
 
 def resident(bundle: Path) -> int:
     """Read while the program waits for another text: what a process had before it became this program does not count."""
-    command = [bundle / "embed", "--jsonl", "--threads", "1"]
+    command = [str(bundle / "embed"), "--jsonl", "--threads", "1"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(json.dumps({"text": TEXT}) + "\n")
@@ -137,7 +137,7 @@ def processor_seconds(bundles: list[Path], rounds: int) -> list[float]:
 
 def seconds(bundle: Path, texts: Path) -> float:
     """Processor time of one run."""
-    command = [bundle / "embed", "--jsonl", "--threads", "1"]
+    command = [str(bundle / "embed"), "--jsonl", "--threads", "1"]
     with texts.open("rb") as given:
         process = subprocess.Popen(command, stdin=given, stdout=subprocess.DEVNULL)
         _, status, used = os.wait4(process.pid, 0)
