@@ -1,9 +1,10 @@
 """What the listing commands show: targets, plugins, the cache. Rows of plain words, for tables and for JSON."""
 
+import json
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from edgepack.errors import EdgepackError, UsageError
 from edgepack.files.store import Store, disk_errors
@@ -84,10 +85,16 @@ def recipe_rows(host: PluginHost) -> list[Row]:
             "recipe": name,
             "summary": found.summary,
             "passes": ", ".join(str(step["pass"]) for step in found.make()),
+            "toml": "\n".join(map(_as_toml, found.make())),
             "origin": found.plugin,
         }
         for name, found in host.extensions("recipe").items()
     ]
+
+
+def _as_toml(step: Mapping[str, object]) -> str:
+    """A pass as a target file has it, e.g. ``{ pass = "int4" },``."""
+    return f"{{ {', '.join(f'{key} = {json.dumps(value)}' for key, value in step.items())} }},"
 
 
 def plugin_rows(host: PluginHost, *, commands: Collection[str], short: bool = False) -> list[Row]:

@@ -29,6 +29,8 @@ class Made:
     """Of a page, which downloads less than its archive has."""
     parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Bytes of each part, ``raw`` and under ``zstd``."""
+    packages: Mapping[str, int] = field(default_factory=dict)
+    """Bytes by form, of those that were made."""
     tokenizer_json: int
     """Bytes of the tokenizer.json that the bundle's tokenizer was compiled of."""
     mean_cosine: float
