@@ -11,7 +11,7 @@ WORDS = {"scores": "scores", "sparse": "sparse vectors", "tokens": "vectors or w
 HINT = "--target linux-x86-min gives all of them"
 
 
-def require_given(source: ModelSource, gives: Collection[str], who: str) -> None:
+def require_outputs(source: ModelSource, gives: Collection[str], who: str) -> None:
     """Raise ``UnsupportedModelError`` for a model that gives more than ``who`` does."""
     missing = [WORDS[name] for name in source.gives if name not in gives]
     if missing:
@@ -20,7 +20,7 @@ def require_given(source: ModelSource, gives: Collection[str], who: str) -> None
         )
 
 
-def given_by_target(
+def with_supported_outputs(
     source: ModelSource, gives: Collection[str] | None, target: str, *, context: BuildContext
 ) -> ModelSource:
     """The model as the target can give it, checked before anything is made; ``gives`` ``None``: the builder does not say.
@@ -34,5 +34,5 @@ def given_by_target(
         left = " and ".join(WORDS[name] for name in source.gives)
         context.warn(f"target {target} gives one vector a text: {source.name} without its {left}")
         return replace(source, outputs=None)
-    require_given(source, gives, f"target {target}")
+    require_outputs(source, gives, f"target {target}")
     return source
