@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -61,6 +62,11 @@ def foreign(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(letter if _is_plain(letter) else _escape(letter) for letter in text)
+
+
+def indented(text: str) -> str:
+    """A message whose further lines are indented: whatever words are in it, no line of ours begins with them."""
+    return re.sub(r"[\n\u2028\u2029]", "\n  ", text.rstrip("\n"))
 
 
 def _is_plain(letter: str) -> bool:

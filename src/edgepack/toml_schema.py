@@ -13,7 +13,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, Self, TypeVar
 
-from edgepack.terminal_text import did_you_mean
+from edgepack.terminal_text import did_you_mean, foreign
 
 T = TypeVar("T")
 How = Mapping[str, Callable[[Any], object]]
@@ -29,9 +29,10 @@ KINDS: Mapping[object, str] = {
     dict: "a table",
 }
 
-
 LARGEST = 2**53
 """Above any number in a document of ours, and exact as a float."""
+LONGEST = 200
+"""Letters of a key or a value in a message."""
 
 
 class Malformed(ValueError):  # noqa: N818 - what is wrong with data; callers say it in an error of their own
@@ -100,7 +101,7 @@ def _read(kind: Any, table: object, where: str, path: str, how: How) -> Any:
         if key not in known:
             section = f"[{where}] " if where else ""
             raise Malformed(
-                f"unknown key {section}{key}{did_you_mean(key, known)}",
+                f"unknown key {section}{_shown(key)}{did_you_mean(key, known)}",
                 hint=f"known here: {', '.join(known)}",
             )
     for field in dataclasses.fields(kind):
@@ -164,7 +165,7 @@ def _made(make: Callable[[Any], object], value: object, where: str) -> object:
 
 
 def _below(where: str, key: str) -> str:
-    return f"{where}.{key}" if where else key
+    return f"{where}.{_shown(key)}" if where else _shown(key)
 
 
 def _unexpected(where: str, value: object, kind: object) -> Malformed:
@@ -172,7 +173,12 @@ def _unexpected(where: str, value: object, kind: object) -> Malformed:
 
 
 def _said(where: str, value: object) -> str:
-    return f"{where} is {value!r}".lstrip()
+    return f"{where} is {_shown(repr(value))}".lstrip()
+
+
+def _shown(text: str) -> str:
+    """Words of a file, which may be a stranger's, in a message."""
+    return foreign(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
 
 
 def read_foreign(file: Path, *, most: int) -> bytes:

@@ -397,11 +397,14 @@ def _check_form(path: Path, manifest: Any) -> None:
 def _check_entry(path: Path, file: Any) -> None:
     if not isinstance(file, dict) or not all(isinstance(file.get(k), kind) for k, kind in _FILE_KEYS.items()):
         raise BundleError(f"{path}: an entry under files is not complete")
+    if not file["path"].isprintable():
+        raise BundleError(f"{path} lists a file whose name cannot be shown: {file['path']!a}")
+    # Words of ours are said of it.
+    if not re.fullmatch(r"[0-9a-f]{64}", file["sha256"]):
+        raise BundleError(f"{path}: the digest of {file['path']} is none")
     parts = PurePosixPath(file["path"]).parts
     if not parts or file["path"].startswith("/") or ".." in parts or file["path"] in (MANIFEST, SIGNATURE):
         raise BundleError(f"{path} lists a file outside the bundle: {file['path']}")
-    if not file["path"].isprintable():
-        raise BundleError(f"{path} lists a file whose name cannot be shown: {file['path']!a}")
     if not is_part_name(file["part"]) or file["mode"] not in ("0755", "0644", LINK):
         raise BundleError(f"{path}: {file['path']} has an unknown part or mode")
 

@@ -303,3 +303,21 @@ def test_an_unsigned_record_takes_the_old_signature_away(made: Made) -> None:
         require_device(
             made.file, made.bundle, "pi4", limits=OWN_LIMITS, key=None, store=Store(root=Path("/nonexistent"))
         )
+
+
+@pytest.mark.parametrize("bad", ["x\n\nverified ✓ by this machine", "\x1b[2Jx", "y" * 100_000])
+def test_what_is_wrong_with_a_record_is_said_in_one_line(made: Made, bad: str) -> None:
+    said = json.loads(made.file.read_text())
+    device = said["predicate"]["devices"][0]
+    for change in (
+        {"verification": {**device["verification"], "limits": {bad: {}}}},
+        {bad: 1},
+        {"id": [bad]},
+        {"status": bad},
+    ):
+        altered = {**said, "predicate": {**said["predicate"], "devices": [{**device, **change}]}}
+        made.file.write_text(json.dumps(altered))
+        with pytest.raises(BundleError) as caught:
+            read_record(made.file, key=None, store=made.store)
+        words = caught.value.message + (caught.value.hint or "")
+        assert words.isprintable() and "✓" not in words and len(words) < 1000
