@@ -157,7 +157,7 @@ def _libraries(runtime: RuntimeArtifact | None, runner: RunnerArtifact) -> tuple
 
 def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> None:
     """The model, its head if it has one, and its tokenizer."""
-    require_outputs(model.source, runner.gives, f"the {runner.kind} program of this target")
+    require_outputs(model.source, runner.outputs, f"the {runner.kind} program of this target")
     if head := model.source.head:
         (folder / HEAD).parent.mkdir(parents=True, exist_ok=True)
         layer = head_weights(head, model.source.dimension)

@@ -36,7 +36,7 @@ def require_suitable(
     source: ModelSource, target: Target, builder: Builder, *, context: BuildContext
 ) -> Suited:
     """The model as the target takes it. Raises what the target refuses it with, before anything is made of it."""
-    source = with_supported_outputs(source, builder.gives, target.name, context=context)
+    source = with_supported_outputs(source, builder.outputs, target.name, context=context)
     passes = passes_for(source, target.model, context)
     foretold = expected(source, passes)
     foretell_from_weights(target, foretold)
