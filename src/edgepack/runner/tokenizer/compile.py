@@ -31,7 +31,7 @@ BY_CODE_POINT = ("BertNormalizer", "Lowercase", "NFD", "NFKD", "StripAccents")
 BY_CODE_POINT_STEP, PRECOMPILED_STEP, SQUEEZE_STEP = 1, 2, 3
 STRIP_STEPS = {(True, False): 4, (False, True): 5, (True, True): 6}
 """As normalizer.cc numbers them."""
-COMPOSE_STEP, SPACES_STEP = 7, 8
+COMPOSE_STEP, SPACES_STEP, PREPEND_STEP = 7, 8, 9
 COMPOSED = {"NFC": "NFD", "NFKC": "NFKD"}
 """Normal forms that are another one, composed."""
 FILE = "tokenizer.bin"
@@ -128,6 +128,8 @@ def _other_step(step: Mapping[str, Any]) -> tuple[int, dict[str, bytes]]:
         return SQUEEZE_STEP, {"squeeze": step["content"].encode()}
     if step["type"] == "Replace" and step["pattern"] == {"String": " "}:
         return SPACES_STEP, {"spaces": step["content"].encode()}
+    if step["type"] == "Prepend":
+        return PREPEND_STEP, {"prepend": step["prepend"].encode()}
     if step["type"] == "Strip" and (step["strip_left"] or step["strip_right"]):
         return STRIP_STEPS[step["strip_left"], step["strip_right"]], {}
     pattern = step.get("pattern")
