@@ -14,7 +14,7 @@ from edgepack.records.report import Scores
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.metrics import lowest_cosine, rank, shared, unit
 from edgepack.verifier.outputs.order import ranking_pairs
-from edgepack.verifier.scores import score_figures
+from edgepack.verifier.outputs.scores import score_figures
 from edgepack.verifier.tasks.wordnet import retrieval_task
 from edgepack.verifier.texts.drawn import new_text
 from edgepack.verifier.trusted_bundles import may_run, runner_for

@@ -35,7 +35,7 @@ from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions, Pass, Platform
 from edgepack.toml_schema import read_table
 from edgepack.verifier.gate import NEIGHBOURS, verification_texts
-from edgepack.verifier.scores import scores_of
+from edgepack.verifier.outputs.scores import scores_of
 from edgepack.verifier.vector_quality import COMPANY, measure_quality
 
 LAYER = re.compile(r"^(.*?\d+)\.")
