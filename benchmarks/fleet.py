@@ -33,7 +33,7 @@ from safetensors.numpy import load_file, save_file
 from tests.support.small_models import write_small_model
 
 from edgepack.files.store import default_root
-from edgepack.project.again import COMPILED, FETCHED, JUDGES
+from edgepack.project.rebuild_check import COMPILED, FETCHED, JUDGES
 from edgepack.testing import write_static_model
 
 TARGETS = {

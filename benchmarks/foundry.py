@@ -29,7 +29,7 @@ from rich.table import Table
 
 from edgepack.console import Story
 from edgepack.files.store import Store, default_root
-from edgepack.foundry.link.library import reduce_runtime
+from edgepack.foundry.link.reduced_library import reduce_runtime
 from edgepack.models.find.source import ingest
 from edgepack.models.ort import c_api as ort
 from edgepack.operators.config import required
@@ -39,7 +39,7 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import ModelOptions, Platform
-from edgepack.runtimes.library import format_for
+from edgepack.runtimes.standalone import format_for
 
 PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 KINDS: tuple[RuntimeKind, ...] = ("minimal", "minimal-extended", "full")

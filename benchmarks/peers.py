@@ -35,7 +35,7 @@ from edgepack.bundles.manifest import open_bundle
 from edgepack.console import Story
 from edgepack.foundry.proof.cpuid import replace_cpuid
 from edgepack.foundry.proof.harness import cpuid_hider, hiding
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.models.find.source import ingest
 from edgepack.models.reference import exported_model, token_batches
 from edgepack.plugins.context import HostContext, host_context

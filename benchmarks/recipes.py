@@ -37,10 +37,10 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions
-from edgepack.typed import load_toml
+from edgepack.toml_schema import load_toml
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.quality import measure_quality, measure_retrieval
 from edgepack.verifier.tasks.sts import sts_task
+from edgepack.verifier.vector_quality import measure_quality, measure_retrieval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -44,7 +44,15 @@ class CudaBuilder:
     layout: str
     units: str
     batch_size: int
-    gives: tuple[str, ...] = ("scores",)
+    outputs: tuple[str, ...] = ("scores",)
+
+    def require_model(self, source: ModelSource) -> None:
+        from edgepack.recipes.prepare import try_passes
+        from edgepack.recipes.registry import passes_for
+        from edgepack.runner.native.build import require_native
+
+        try_passes(source, passes_for(source, self.target.model, self.context), context=self.context)
+        require_native(source, context=self.context)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         return api.prepare_model(

@@ -1,6 +1,8 @@
 """Bundles with edgepack's own kernels: an encoder computed step by step, without ONNX Runtime and without padding."""
 
 from collections.abc import Iterable
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from edgepack.api import Spec, Target, hookimpl, lazy, missing_tools
 
@@ -16,7 +18,7 @@ def edgepack_specs() -> Iterable[Spec]:
         Spec(
             axis="builder",
             name="engine",
-            summary="a folder for Linux: int8 encoder as a plan, native program with edgepack's own kernels, without ONNX Runtime",
+            summary="a folder for Linux or macOS: int8 encoder as a plan, native program with edgepack's own kernels, without ONNX Runtime",
             make=lazy("edgepack_engine.builder:create_builder"),
             options=lazy("edgepack_engine.options:OPTIONS"),
             formats=("plan",),
@@ -28,4 +30,15 @@ def edgepack_specs() -> Iterable[Spec]:
             summary="the products of an engine's plan are exact on every processor",
             make=lazy("edgepack_engine.sound:PairCheck"),
         ),
+        Spec(
+            axis="platform",
+            name="macos",
+            summary="programs for macOS on arm64 and x86-64 with an encoder of their own; not run anywhere yet",
+            make=lazy("edgepack_engine.macos:macos"),
+        ),
     ]
+
+
+@hookimpl
+def edgepack_targets() -> Iterable[Traversable]:
+    return [files(__name__) / f"{name}.toml" for name in ("macos-arm64", "macos-x64")]

@@ -1,5 +1,7 @@
 """The builder of bundles whose program computes the model itself."""
 
+import platform
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +11,7 @@ import onnx
 from edgepack.api import (
     BuildContext,
     ModelSource,
+    Platform,
     PreparedModel,
     RunnerArtifact,
     RuntimeArtifact,
@@ -21,11 +24,14 @@ from edgepack.api import (
     require_runtime,
 )
 from edgepack.api.kit import link_encoder
-from edgepack.recipes.registry import passes_of
+from edgepack.recipes.prepare import try_passes
+from edgepack.recipes.registry import passes_for, passes_of
+from edgepack.records.target import Pass
+from edgepack.runner.native.build import require_native
 from edgepack_engine.graph import HINT
 from edgepack_engine.lower import lower
 from edgepack_engine.options import OPTIONS
-from edgepack_engine.plan import POOLINGS, write_plan
+from edgepack_engine.plan import POOLINGS, Plan, write_plan
 
 FILE = "model.plan"
 ARITHMETIC = "edgepack-engine 1"
@@ -34,6 +40,10 @@ SCHEMA = "2"
 """Changes when the same model would give another file."""
 BY_TOKEN = "int8-dynamic"
 """The pass that makes what the engine computes, unless it is told to quantize by tensor."""
+ROUNDING = ("steps", "table_steps", "weighed", "rarity")
+"""Its parameters that decide numbers alone."""
+SMOOTH = "smooth"
+"""A pass that divides and multiplies, and leaves operators as they are."""
 OTHERS = ("half", "half-fused", "int4", "int8-static", "int8-weights")
 """Passes that make what no step computes, whatever else the recipe has."""
 
@@ -46,12 +56,37 @@ class EngineBuilder:
     context: BuildContext
     serve: bool = False
     attention: str = "int8"
-    gives: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+    def require_model(self, source: ModelSource) -> None:
+        _require_pooling(source)
+        self._require_steps(source)
+        require_native(source, context=self.context)
+
+    def _require_steps(self, source: ModelSource) -> None:
+        """Raise ``UnsupportedModelError`` for a graph that no plan can be made of, whatever its numbers are."""
+        passes = passes_for(source, self.target.model, self.context)
+        if any(self.context.extensions("pass")[each.name].identity for each in passes):
+            return  # What passes of other plugins make is only known when they have made it.
+        try_passes(
+            source,
+            tuple(map(_at_once, filter(_shapes, passes))),
+            lambda graph: self._lowered(source, graph),
+            key=f"engine {SCHEMA} {self.attention}",
+            context=self.context,
+        )
+
+    def _lowered(self, source: ModelSource, graph: onnx.ModelProto) -> Plan:
+        return lower(
+            graph,
+            pooling=source.pooling.mode,
+            normalize=source.pooling.normalize,
+            longest=source.max_length,
+            in_floats=self.attention == "float",
+        )
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
-        pooling = source.pooling
-        if not pooling.plain or pooling.mode not in POOLINGS:
-            raise UnsupportedModelError(f"the engine has no pooling as {pooling.describe()}", hint=HINT)
+        _require_pooling(source)
         graph = prepare_model(
             source,
             options=replace(self.target.model, format="onnx"),
@@ -60,21 +95,13 @@ class EngineBuilder:
         )
 
         def make(folder: Path) -> None:
-            model = onnx.load(graph.file)
-            plan = lower(
-                model,
-                pooling=pooling.mode,
-                normalize=pooling.normalize,
-                longest=source.max_length,
-                in_floats=self.attention == "float",
-            )
-            write_plan(plan, folder / FILE)
+            write_plan(self._lowered(source, onnx.load(graph.file)), folder / FILE)
 
         # A graph is in the store under what it was made of.
         inputs = {
             "schema": SCHEMA,
             "graph": graph.file.parent.name,
-            "pooling": pooling.describe(),
+            "pooling": source.pooling.describe(),
             "longest": str(source.max_length),
             "attention": self.attention,
         }
@@ -87,23 +114,53 @@ class EngineBuilder:
         return None
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
+        twin = self._twin(model)
         made = link_encoder(
             model, dict(sources()), serve=self.serve, platform=self.target.platform, context=self.context
         )
-        return replace(made, by_level=True, exact=ARITHMETIC)
+        return replace(made, by_level=True, exact=ARITHMETIC, twin=twin)
+
+    def _twin(self, model: PreparedModel) -> Path | None:
+        """A program for this machine, where none here runs that for the target."""
+        if self.target.platform.os == "linux":
+            return None
+        here = Platform(os="linux", arch=platform.machine(), glibc="2.28")
+        made = link_encoder(model, dict(sources()), platform=here, context=self.context)
+        # What is linked next for this bundle lies in the same folder.
+        return Path(shutil.copy(made.directory / made.program, self.context.work_dir / "twin"))
+
+
+def _require_pooling(source: ModelSource) -> None:
+    """Raise ``UnsupportedModelError`` for vectors that are made of tokens' otherwise than the engine does."""
+    if not source.pooling.plain or source.pooling.mode not in POOLINGS:
+        raise UnsupportedModelError(f"the engine has no pooling as {source.pooling.describe()}", hint=HINT)
+
+
+def _shapes(step: Pass) -> bool:
+    """Whether a pass decides what a graph is like, and not its numbers alone."""
+    return step.name != SMOOTH
+
+
+def _at_once(step: Pass) -> Pass:
+    """The pass without what it calibrates for."""
+    if step.name != BY_TOKEN:
+        return step
+    kept = {key: value for key, value in step.parameters.items() if key not in ROUNDING}
+    return replace(step, parameters=kept)
 
 
 def sources() -> Iterator[tuple[str, str]]:
     """File name → text of the C++ that computes plans."""
     for path in sorted((Path(__file__).parent / "csrc").iterdir()):
-        yield path.name, path.read_text(encoding="utf-8")
+        if path.is_file():
+            yield path.name, path.read_text(encoding="utf-8")
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options and platform."""
-    if target.platform.os != "linux":
+    if target.platform.os not in ("linux", "macos"):
         raise TargetError(
-            f"target {target.name}: builder engine makes bundles for linux, not for {target.platform.os}"
+            f"target {target.name}: builder engine makes bundles for linux and macos, not for {target.platform.os}"
         )
     require_runtime(target.platform, context=context)
     _require_by_token(target, context)
@@ -128,5 +185,5 @@ def _require_by_token(target: Target, context: BuildContext) -> None:
         )
         raise TargetError(
             f"target {target.name}: the engine takes int8 weights and activations by token, not {called} ({why})",
-            hint=HINT,
+            hint="--recipe int8; --target linux-x86-min, on arm64 linux-arm64-min, takes any recipe",
         )

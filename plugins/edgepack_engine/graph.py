@@ -10,7 +10,7 @@ from onnx import numpy_helper
 from edgepack.api import UnsupportedModelError
 
 Array = npt.NDArray[Any]
-HINT = "--recipe int8 or int8-download; --target linux-x86 takes any model and recipe, with ONNX Runtime"
+HINT = "--target linux-x86-min, on arm64 linux-arm64-min, takes it: ONNX Runtime computes any graph"
 
 
 class Graph:
@@ -26,7 +26,7 @@ class Graph:
         return node if node is not None and (not kinds or node.op_type in kinds) else None
 
     def need(self, name: str, *kinds: str) -> onnx.NodeProto:
-        """The same. Raises ``UnsupportedModelError`` where it is another."""
+        """The node that makes a value, which has to be one of these operators. Raises ``UnsupportedModelError``."""
         node = self.maker(name, *kinds)
         if node is None:
             raise self.no_step(name)
@@ -55,12 +55,15 @@ class Graph:
     def no_step(self, name: str) -> UnsupportedModelError:
         """What is said of a value that nothing of a plan computes."""
         node = self._makers.get(name)
-        what = (
-            f"operator {node.op_type} ({node.name or name})"
-            if node is not None
-            else f"{name or 'a missing input'}"
+        if node is None:
+            what = "a constant" if name in self._constants else f"input {name}" if name else "a missing input"
+            return UnsupportedModelError(
+                f"the engine has no step for a graph in which {what} stands where encoders compute something",
+                hint=HINT,
+            )
+        return UnsupportedModelError(
+            f"the engine has no step for operator {node.op_type} where this graph has it", hint=HINT
         )
-        return UnsupportedModelError(f"the engine has no step for {what}", hint=HINT)
 
 
 def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:

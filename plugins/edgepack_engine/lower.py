@@ -49,7 +49,8 @@ def lower(
     norms = [node for node in model.graph.node if node.op_type in NORMS]
     if not norms:
         raise UnsupportedModelError(
-            "the model has no layer normalisation: it is no encoder that a plan can be made of", hint=HINT
+            "the model has no layer normalisation: it is no encoder that a plan can be made of",
+            hint="--target linux-x86-static, on arm64 linux-arm64-static, for static embeddings; linux-x86-min takes other graphs",
         )
     lowering = _Lowering(graph=Graph(model.graph), longest=longest, in_floats=in_floats)
     vector = lowering.value(norms[-1].output[0])

@@ -61,21 +61,34 @@ class LinuxBuilder:
     public_key: str = ""
 
     @property
-    def gives(self) -> tuple[str, ...]:
+    def outputs(self) -> tuple[str, ...]:
         return ("scores", "sparse", "tokens")
 
-    def prepare_model(self, source: ModelSource) -> PreparedModel:
-        # The first step of a build, and not when the target is created: a bundle that was made elsewhere is verified here.
+    def require_model(self, source: ModelSource) -> None:
+        from edgepack.recipes.prepare import try_passes
+        from edgepack.runner.native.build import require_native
+
+        self._require_runner(source)
+        if self.runner == "native":
+            require_native(source, context=self.context)
+        if source.onnx is not None:
+            try_passes(source, (), whole_runtime=self.stock is not None, context=self.context)
+
+    def _require_runner(self, source: ModelSource) -> None:
+        # Not when the target is created: a bundle that was made elsewhere is verified here.
         if self.runner == "pyinstaller" and self.target.platform.arch != platform.machine():
             raise TargetError(
                 f"target {self.target.name}: the frozen runner can only be made for this machine's architecture, {platform.machine()}",
                 hint=f"--set runner=native, or edgepack runtime lib --target {self.target.name} for just the library",
             )
-        if self.target.module is not None and source.gives:
+        if self.target.module is not None and source.further_outputs:
             raise TargetError(
                 f"target {self.target.name}: runner.module goes around models with one vector a text; {source.name} is {source.noun}",
                 hint="leave the module out",
             )
+
+    def prepare_model(self, source: ModelSource) -> PreparedModel:
+        self._require_runner(source)  # A builder that makes its parts by this one asks for the steps alone.
         return api.prepare_model(
             source,
             options=self.target.model,

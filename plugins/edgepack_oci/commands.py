@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgepack.api.kit import common_options, host_context, print_json, say
-from edgepack.words import foreign
+from edgepack.terminal_text import foreign
 
 if TYPE_CHECKING:
     from edgepack_oci.push import Pushed

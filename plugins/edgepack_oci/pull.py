@@ -21,7 +21,7 @@ from edgepack.bundles.archive import unpack_layers
 from edgepack.bundles.place import placed_folder
 from edgepack.device.record import lay_record_files
 from edgepack.signing.signatures import require_name
-from edgepack.words import foreign
+from edgepack.terminal_text import foreign
 from edgepack_oci.content.documents import (
     BUNDLE,
     DOCKER_CONFIG,
@@ -63,7 +63,7 @@ class Pulled:
 
     @property
     def version(self) -> str:
-        """As its manifest says it; may be empty."""
+        """Version as its manifest says it; may be empty."""
         return str(self.bundle.manifest.get("version", ""))
 
 

@@ -18,8 +18,9 @@ from edgepack.api import (
     require_runtime,
 )
 from edgepack.api.kit import find_emulator, link_encoder, static_table
+from edgepack.runner.native.build import require_native
 from edgepack_static import OPTIONS
-from edgepack_static.table import FORMS, sources, write_table
+from edgepack_static.table import FORMS, require_form, sources, write_table
 
 FILE = "table.bin"
 SCHEMA = "1"
@@ -34,7 +35,11 @@ class StaticBuilder:
     context: BuildContext
     form: str
     serve: bool = False
-    gives: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+    def require_model(self, source: ModelSource) -> None:
+        require_form(static_table(source).vectors, self.form)
+        require_native(source, context=self.context)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         table = static_table(source)

@@ -44,6 +44,15 @@ def write_table(table: StaticTable, form: str, *, normalize: bool, destination: 
     destination.write_bytes(header + content)
 
 
+def require_form(vectors: npt.NDArray[np.float32], form: str) -> None:
+    """Raise ``UnsupportedModelError`` for numbers that a form does not hold."""
+    if form == "fp16" and (largest := float(np.abs(vectors).max(initial=0))) > _WIDEST:
+        raise UnsupportedModelError(
+            f"the table has numbers up to {largest:g}, which fp16 does not hold",
+            hint="--recipe fp32, or --recipe int8",
+        )
+
+
 def in_form(
     vectors: npt.NDArray[np.float32], form: str
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32] | None]:
@@ -51,11 +60,7 @@ def in_form(
     if form == "fp32":
         return vectors.astype("<f4"), None
     if form == "fp16":
-        if (largest := float(np.abs(vectors).max(initial=0))) > _WIDEST:
-            raise UnsupportedModelError(
-                f"the table has numbers up to {largest:g}, which fp16 does not hold",
-                hint="--recipe fp32, or int8",
-            )
+        require_form(vectors, form)
         return vectors.astype("<f2"), None
     if np.array_equal(vectors, np.clip(np.rint(vectors), -128, 127)):
         return vectors.astype("i1"), None  # quantized so already, and exact

@@ -49,7 +49,7 @@ class TensorrtBuilder:
     batch_size: int
     max_batch: int
     home: Home | None
-    gives: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     @cached_property
     def libraries(self) -> RuntimeFolder:
@@ -61,6 +61,15 @@ class TensorrtBuilder:
         return profile_for(
             self.target, batch_size=self.batch_size, max_batch=self.max_batch, max_length=source.max_length
         )
+
+    def require_model(self, source: ModelSource) -> None:
+        from edgepack.recipes.prepare import try_passes
+        from edgepack.recipes.registry import passes_for
+        from edgepack.runner.native.build import require_native
+
+        self.profile(source)
+        try_passes(source, passes_for(source, self.target.model, self.context), context=self.context)
+        require_native(source, context=self.context)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         profile = self.profile(source)

@@ -10,7 +10,7 @@ from rich.text import Text
 from edgepack.api.kit import Number, Word, add_row, table
 from edgepack.records.report import DownloadCost
 from edgepack.tables import blocks, column_megabytes
-from edgepack.words import foreign_words
+from edgepack.terminal_text import foreign_words
 from edgepack_updates.compare import Change, Drift
 from edgepack_updates.verdict import Verdict
 
@@ -52,7 +52,7 @@ class Difference:
 
 
 def as_json(found: Difference) -> dict[str, Any]:
-    """As plain data (schema 1): bytes are whole numbers, money is in the currency named."""
+    """Plain data (schema 1): bytes are whole numbers, money is in the currency named."""
     return {"schema": SCHEMA, **asdict(found)}
 
 

@@ -47,7 +47,15 @@ class WindowsBuilder:
     layout: Layout
     library: bool = False
     serve: bool = False
-    gives: tuple[str, ...] = ("scores", "sparse", "tokens")
+    outputs: tuple[str, ...] = ("scores", "sparse", "tokens")
+
+    def require_model(self, source: ModelSource) -> None:
+        from edgepack.recipes.prepare import try_passes
+        from edgepack.runner.native.build import require_native
+
+        require_native(source, context=self.context)
+        if source.onnx is not None:
+            try_passes(source, (), context=self.context)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         find_wine(

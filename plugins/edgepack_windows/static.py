@@ -1,7 +1,10 @@
 """The builder of static embeddings for Windows: builder ``static``'s table and program, laid out as Windows wants it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from edgepack.api import (
     BuildContext,
@@ -19,6 +22,9 @@ from edgepack_windows.builder import PROGRAM, lay_program, require_windows
 from edgepack_windows.layout import Layout, layout_of
 from edgepack_windows.wine import can_have_wine, find_wine
 
+if TYPE_CHECKING:
+    from edgepack_static.api import StaticBuilder
+
 OPTIONS: OptionTable = {"serve": False, "authenticode": None}
 
 
@@ -28,9 +34,12 @@ class WindowsStaticBuilder:
 
     target: Target
     context: BuildContext
-    table: TargetBuilder
+    table: StaticBuilder
     layout: Layout
-    gives: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+    def require_model(self, source: ModelSource) -> None:
+        self.table.require_model(source)
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         find_wine(context=self.context)

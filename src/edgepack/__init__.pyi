@@ -1,12 +1,12 @@
-from edgepack.library import Bundle as Bundle
-from edgepack.library import Quantized as Quantized
-from edgepack.library import build as build
-from edgepack.library import bundle as bundle
-from edgepack.library import check_signature as check_signature
-from edgepack.library import inspect as inspect
-from edgepack.library import quantize as quantize
-from edgepack.library import report as report
-from edgepack.library import sign as sign
-from edgepack.library import verify as verify
+from edgepack.python_api import Bundle as Bundle
+from edgepack.python_api import Quantized as Quantized
+from edgepack.python_api import build as build
+from edgepack.python_api import bundle as bundle
+from edgepack.python_api import check_signature as check_signature
+from edgepack.python_api import inspect as inspect
+from edgepack.python_api import quantize as quantize
+from edgepack.python_api import report as report
+from edgepack.python_api import sign as sign
+from edgepack.python_api import verify as verify
 
 __version__: str

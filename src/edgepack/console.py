@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from edgepack.words import ascii_only, shown
+from edgepack.terminal_text import ascii_only, indented, shown
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -84,7 +84,7 @@ class Story:
     def warn(self, message: str) -> None:
         """Say at once what may be wrong, on a line of its own."""
         self.warnings.append(message)
-        self.console.print(f"warning: {message}", style="yellow", markup=False)
+        self.console.print(f"warning: {indented(message)}", style="yellow", markup=False)
 
     @contextmanager
     def progress(self, label: str, total: int | None, unit: str) -> Iterator[Amount]:

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from edgepack.errors import TargetError
 from edgepack.records.target import ModelOptions, Platform, Target
-from edgepack.typed import Malformed, check_value
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
+from edgepack.toml_schema import Malformed, check_value
 
 OptionTable = Mapping[str, Any]
 """Option → default; the default's type is the option's type (``None``: a string or nothing), a tuple lists choices."""

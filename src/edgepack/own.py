@@ -8,7 +8,7 @@ from typing import Any
 
 from edgepack.plugins.hookspecs import hookimpl
 from edgepack.plugins.spec import Spec, lazy
-from edgepack.typed import load_toml
+from edgepack.toml_schema import load_toml
 
 PASSES = {
     "fuse": "edgepack.models.fuse.fusion:fuse",

@@ -12,7 +12,7 @@ from typing import Any
 from edgepack.errors import TargetError, UsageError
 from edgepack.records.figures import LIMITS
 from edgepack.records.target import PROMPTED, ModelOptions, Pass, Platform, Reading, Target
-from edgepack.typed import Malformed, Written, check_value, keys_of, load_toml, parse_toml, read_table
+from edgepack.toml_schema import Malformed, Written, check_value, keys_of, load_toml, parse_toml, read_table
 
 SCHEMA = 1
 EXTRA = "x-"
@@ -25,7 +25,7 @@ PROCESSOR_NAMES = {
     **dict.fromkeys(("armv7", "armhf", "armv7hf"), "armv7l"),
 }
 """What processors are called elsewhere (Debian, Docker, Go) → as ``platform.machine()`` says it, and edgepack everywhere."""
-SMALLEST = {"x86_64": "linux-x86-min", "aarch64": "linux-arm64-min"}
+OF_MACHINE = {"x86_64": "linux-x86-min", "aarch64": "linux-arm64-min"}
 """What is built where no target is named, by machine."""
 SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
@@ -57,6 +57,7 @@ class _File:
     builder: str
     platform: Platform
     summary: str = ""
+    best_for: str = ""
     model: ModelOptions = field(default_factory=ModelOptions)
     budget: _Budget = field(default_factory=_Budget)
     package: _Package = field(default_factory=_Package)
@@ -78,12 +79,24 @@ def target_of_this_machine() -> str:
     """The name of the target for the machine that this runs on. Raises ``UsageError`` where there is none."""
     import platform
 
-    if platform.system() != "Linux" or platform.machine() not in SMALLEST:
+    if platform.system() != "Linux" or platform.machine() not in OF_MACHINE:
         raise UsageError(
             f"no target builds for {platform.system()} on {platform.machine()}; choose one with -t",
             hint="`edgepack targets` lists them",
         )
-    return SMALLEST[platform.machine()]
+    return OF_MACHINE[platform.machine()]
+
+
+def device_here() -> str:
+    """System and processor of this machine, as ``device_of`` says those of a target."""
+    import platform
+
+    return f"{platform.system().lower()} {platform.machine()}"
+
+
+def device_of(device: Platform) -> str:
+    """E.g. ``linux x86_64``."""
+    return f"{device.os} {device.arch}"
 
 
 def built_in_targets() -> list[Traversable]:
@@ -140,6 +153,7 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
     return Target(
         name=name,
         summary=file.summary,
+        best_for=file.best_for,
         builder=file.builder,
         platform=file.platform,
         model=file.model

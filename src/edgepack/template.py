@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgepack.errors import OutputError, UsageError
 from edgepack.files.store import disk_errors
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 MODEL = "acme"

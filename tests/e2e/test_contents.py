@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgepack.files.store import ENTRY_FILE, default_root
-from edgepack.foundry.link.settle import MAP, linked_files
+from edgepack.foundry.link.postlink import MAP, linked_files
 from edgepack.foundry.toolchains.linkmap import Piece, read_link_map
 from edgepack.licenses.components import header_components, linked_component
 from edgepack.licenses.vulnerabilities import known_vulnerabilities

@@ -16,9 +16,11 @@ from tests.support.signed import key_in
 from tests.support.sshd import ssh_server
 from tests.support.static_models import write_with_words
 
-from edgepack import library
+from edgepack import python_api
 from edgepack.bundles.manifest import MANIFEST, file_entry, open_bundle, write_manifest
 from edgepack.errors import DeviceError, FloorError, ProofError, UsageError, VerificationError
+from edgepack.foundry.processors.aarch64 import AARCH64
+from edgepack.foundry.proof.emulator import find_qemu
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import OnDevices
@@ -44,7 +46,7 @@ def board(tmp_path: Path) -> Board:
 
 def proved(bundle: Bundle, tmp_path: Path, *devices: str, **more: object) -> OnDevices:
     more.setdefault("model", bundle.directory.parents[1] / "model")
-    return library.verify_on(
+    return python_api.verify_on(
         bundle.directory,
         devices,
         record=tmp_path / "record.devices.json",
@@ -195,7 +197,7 @@ def test_what_a_device_is_not_for_is_refused_before_it_is_sent(
 def test_a_bundle_of_strangers_is_sent_with_run_only(
     static: Bundle, board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgepack.verifier.made_here.is_made_here", lambda digest, *, store: False)
+    monkeypatch.setattr("edgepack.verifier.trusted_bundles.is_made_here", lambda digest, *, store: False)
     with pytest.raises(UsageError, match="devices have no sandbox"):
         proved(static, tmp_path, board.address())
     assert proved(static, tmp_path, board.address(), run=True).results[0].status == "passed"
@@ -297,6 +299,30 @@ def test_arm64_over_ssh(
         assert refused.message.endswith("is for x86_64, and pi is aarch64")
 
 
+@pytest.mark.slow
+@needs("proot")
+@pytest.mark.timeout(3600)
+def test_lower_levels_of_arm64(tmp_path: Path, shared_context: HostContext) -> None:
+    """The engine's kernels for dotprod and those without, which give the same bits; the second by a copy that is told so."""
+    bundle = made_bundle("linux-arm64-fast", tmp_path / "out")
+    shell = arm64_shell(tmp_path / "arm64", context=shared_context)
+    found = proved(
+        bundle, tmp_path, f"pi=exec:{executable(tmp_path / 'pi', CALLS.format(shell=shell))}", model=None
+    )
+    assert [each.message for each in found.failures] == []
+    (result,) = found.results
+    assert result.device.levels == ("neon", "dotprod")
+    assert result.verification.levels == ("neon",) and result.verification.processor_cosine == 1.0
+    qemu = find_qemu(AARCH64, context=shared_context)
+    alone = f"alone=exec:{qemu.program} -L {qemu.libc}"
+    found = proved(bundle, tmp_path, alone, model=None)
+    assert [each.message for each in found.failures] == []
+    assert found.results[0].device.processor == "emulated by qemu-aarch64"
+    assert found.results[0].vectors == result.vectors
+
+
+CALLS = '#!/bin/sh\nshift\nexec {shell} "$@"\n'
+"""What is called with ``sh -c LINE``."""
 NEEDS_GPU = """#!/bin/sh
 here=$(dirname "$0")
 case "$*" in
@@ -339,4 +365,4 @@ def test_without_its_gpu_a_bundle_is_not_verified(static: Bundle, board: Board, 
     assert result.status == "not verified"
     assert "no NVIDIA driver is loaded" in result.verification.reason
     with pytest.raises(DeviceError, match=r"has not passed on board: .*no NVIDIA driver is loaded"):
-        library.check_device(bundle.directory, "board", record=tmp_path / "record.devices.json")
+        python_api.check_device(bundle.directory, "board", record=tmp_path / "record.devices.json")

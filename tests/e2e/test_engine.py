@@ -102,7 +102,7 @@ def test_a_recipe_that_the_engine_has_no_steps_for_is_refused_in_words(tmp_path:
     )
     assert done.returncode == 3, done.stderr
     assert "int8 weights and activations by token, not recipe fp16 (it has no pass" in done.stderr
-    assert "hint: --recipe int8 or int8-download" in done.stderr
+    assert "hint: --recipe int8" in done.stderr
     assert not list((tmp_path / "out").glob("*"))
 
 

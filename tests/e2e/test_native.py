@@ -15,7 +15,7 @@ from edgepack.files.elf import glibc_floor
 from edgepack.files.store import Store, default_root
 from edgepack.foundry.explain.sizes import explain, find_composition
 from edgepack.records.bundle import Bundle
-from edgepack.runtimes.known import library_in
+from edgepack.runtimes.find import library_in
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 

@@ -12,8 +12,8 @@ from tests.support.once import made_once
 from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import VerificationError
 from edgepack.files.store import sha256_of
+from edgepack.finished_bundle import verify_again
 from edgepack.plugins.context import HostContext
-from edgepack.verification import verify_again
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 

@@ -9,7 +9,7 @@ from edgepack.errors import ProofError
 from edgepack.foundry.feature_levels import level_of, processor_flags
 from edgepack.foundry.processors.disassembler import disassembler
 from edgepack.foundry.processors.x86_64 import CAPSTONE
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.toolchains.linkmap import read_link_map
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle

@@ -13,11 +13,11 @@ from tests.support.quick import quick
 
 from edgepack.console import Story
 from edgepack.errors import BundleError, ModelError, VerificationError
+from edgepack.finished_bundle import NOT_RUN, limits_of, verify_again
 from edgepack.plugins.context import host_context
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions
-from edgepack.verification import NOT_RUN, limits_of, verify_again
 from edgepack.verifier.confined.found import find_sandbox
 
 pytestmark = [pytest.mark.e2e, pytest.mark.builds("of a tiny model, so that verifying takes little")]
@@ -50,7 +50,7 @@ def tiny(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """No bundle was made on this machine."""
-    monkeypatch.setattr("edgepack.verifier.made_here.is_made_here", lambda digest, *, store: False)
+    monkeypatch.setattr("edgepack.verifier.trusted_bundles.is_made_here", lambda digest, *, store: False)
 
 
 def verified(

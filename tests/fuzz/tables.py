@@ -56,7 +56,13 @@ def characters() -> dict[str, Any]:
     return {
         "version": "1.0",
         "added_tokens": [],
-        "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+        "normalizer": {
+            "type": "Sequence",
+            "normalizers": [
+                {"type": "Prepend", "prepend": "\u2581"},
+                {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+            ],
+        },
         "pre_tokenizer": None,
         "post_processor": None,
         "model": {

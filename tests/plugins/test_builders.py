@@ -14,7 +14,7 @@ from tests.support.kiosk import install, prepare_site
 from tests.support.schema import against
 from tests.support.signed import key_in
 
-from edgepack import library, pipeline
+from edgepack import pipeline, python_api
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.golden import TEXTS
 from edgepack.bundles.manifest import digest, open_bundle
@@ -31,7 +31,8 @@ from edgepack.errors import (
     VerificationError,
 )
 from edgepack.files.store import Store, sha256_of
-from edgepack.foundry.link.library import reduce_runtime
+from edgepack.finished_bundle import verify_again
+from edgepack.foundry.link.reduced_library import reduce_runtime
 from edgepack.models.find.source import ingest
 from edgepack.models.reference import exported_model, reference_vectors
 from edgepack.plugins.context import HostContext, host_context
@@ -40,7 +41,6 @@ from edgepack.recipes.prepare import prepare_model
 from edgepack.records.target import ModelOptions, Platform
 from edgepack.testing import write_model
 from edgepack.testing.script import PROGRAM
-from edgepack.verification import verify_again
 from edgepack.verifier.confined.found import find_sandbox
 
 pytestmark = pytest.mark.tools("env", "python")
@@ -618,11 +618,11 @@ def test_a_bundle_is_signed_before_it_is_packed(
         made = pipeline.build(target, model=str(model), output=tmp_path, key=key, host=host, context=context)
     assert made.bundle.archive is not None
     for number, file in enumerate((made.bundle.archive, next(tmp_path.glob("*.deb")))):
-        assert library.check_signature(file, key=public).name == made.bundle.name
+        assert python_api.check_signature(file, key=public).name == made.bundle.name
         unpacked = unpack_bundle(file, tmp_path / f"unpacked {number}")
-        assert library.check_signature(unpacked, key=public).name == made.bundle.name
+        assert python_api.check_signature(unpacked, key=public).name == made.bundle.name
     with host_context(story=Story(quiet=True), offline=True, store=kept) as context:
         pipeline.build(target, model=str(model), output=tmp_path, force=True, host=host, context=context)
     assert not list(tmp_path.glob("*.sigstore.json"))
     with pytest.raises(SignatureError, match="is not signed"):
-        library.check_signature(made.bundle.directory, key=public)
+        python_api.check_signature(made.bundle.directory, key=public)

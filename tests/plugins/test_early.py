@@ -9,7 +9,7 @@ from tests.support.kiosk import install, prepare_site
 from tests.support.static_models import write_module
 
 from edgepack import pipeline
-from edgepack.bundles import room
+from edgepack.bundles import disk_space
 from edgepack.console import Story
 from edgepack.errors import BudgetError, DiskFullError, MissingToolError, OutputError
 from edgepack.files.store import Store
@@ -129,10 +129,10 @@ def test_room_is_asked_for_before_the_model_is_sought_and_when_its_size_is_known
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     install(kiosk, monkeypatch)
-    monkeypatch.setattr(room, "free_bytes", lambda path: room.FLOOR - 1)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda path: disk_space.FLOOR - 1)
     with pytest.raises(DiskFullError, match="MB free, and this build takes about 16 MB there"):
         build(Path("all-MiniLM-L6-v2"), tmp_path / "dist", own)
-    monkeypatch.setattr(room, "free_bytes", lambda path: room.FLOOR + 1)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda path: disk_space.FLOOR + 1)
     with pytest.raises(DiskFullError):
         build(model, tmp_path / "dist", own)
     assert not prepared

@@ -15,13 +15,14 @@ from tests.support.berts import write_bert
 from tests.support.kiosk import install, prepare_site
 from tests.support.serving import file, serving
 
-from edgepack import library, pipeline
+from edgepack import pipeline, python_api
+from edgepack.building.outcome import report_file_of
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import DiskFullError, EdgepackError
 from edgepack.files.store import digest_tree
-from edgepack.project import finished, stores
-from edgepack.project.orders import Result
+from edgepack.project import remote_results, stores
+from edgepack.project.jobs import Result
 from edgepack.project.report import as_dict, row_of
 from edgepack.records.target import Target
 from edgepack.signing.keys import new_keys
@@ -71,7 +72,7 @@ def build(
         if not again:
             monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path / f"cache-{next(machines)}"))
             shutil.rmtree(tmp_path / "dist", ignore_errors=True)
-        return library.build(tmp_path / "edgepack.toml", offline=True, **how)
+        return python_api.build(tmp_path / "edgepack.toml", offline=True, **how)
 
     yield run
 
@@ -158,17 +159,17 @@ def test_a_bundle_that_was_signed_is_up_to_date_until_a_signature_is_damaged(
     bundle = tmp_path / "dist/one-kiosk-one"
     build()
     for at in range(4):
-        written = library.sign(bundle, key=private, force=True)
+        written = python_api.sign(bundle, key=private, force=True)
         signatures = sorted(path for path in written if path.name.endswith(".sigstore.json"))
         assert len(signatures) == 3
         assert states(build(again=True)) == ["up to date"]
-        assert library.check_signature(bundle.with_name(f"{bundle.name}.tar.zst"), key=public)
+        assert python_api.check_signature(bundle.with_name(f"{bundle.name}.tar.zst"), key=public)
         if at < 3:
             signatures[at].write_text("{}")
             assert states(build(again=True)) == ["made"]
     # What was damaged before it was signed is not made good by a signature.
     (tmp_path / "dist/one-kiosk-one.report.json").write_text("{}")
-    library.sign(bundle, key=private, force=True)
+    python_api.sign(bundle, key=private, force=True)
     assert states(build(again=True)) == ["made"]
 
 
@@ -211,7 +212,7 @@ def test_a_full_disk_is_no_lie_of_the_store(
         return unpack(archive, destination)
 
     monkeypatch.setattr(shutil, "copyfile", copied)
-    monkeypatch.setattr(finished, "unpack_bundle", unpacked)
+    monkeypatch.setattr(remote_results, "unpack_bundle", unpacked)
     (found,) = build(store=tmp_path / "store", again=True)
     assert isinstance(found.error, DiskFullError) and found.error.hint
     assert "no space left on the disk" in found.error.message
@@ -442,5 +443,5 @@ def test_a_report_of_another_bundle_says_nothing_in_the_table(build: Build, tmp_
     one, _, two = build()
     assert one.path is not None and two.path is not None
     assert row_of(one)["mean cosine"]
-    shutil.copy(pipeline.report_file_of(two.path), pipeline.report_file_of(one.path))
+    shutil.copy(report_file_of(two.path), report_file_of(one.path))
     assert row_of(one)["mean cosine"] == "" and as_dict([one])["bundles"][0]["said_by"] is None

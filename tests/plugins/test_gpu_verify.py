@@ -16,6 +16,7 @@ from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.assemble import assemble
 from edgepack.console import Story
 from edgepack.files.store import Store
+from edgepack.finished_bundle import verify_again
 from edgepack.models.find.source import ingest
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.plugins.context import HostContext, host_context
@@ -23,7 +24,6 @@ from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.runner.freeze.sample_bundle import stock_library
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
-from edgepack.verification import verify_again
 from edgepack_cuda import runtime as cuda_runtime
 from edgepack_cuda.nvidia import SHARED
 from edgepack_cuda.runtime import PROVIDER
@@ -110,7 +110,7 @@ def check(bundle: Bundle, archive: Path, model: Path, store: Store) -> None:
             pytest.MonkeyPatch.context() as patch,
             host_context(story=Story(quiet=True), offline=True, store=store) as context,
         ):
-            patch.setattr("edgepack.verifier.made_here.is_made_here", lambda digest, *, store: True)
+            patch.setattr("edgepack.verifier.trusted_bundles.is_made_here", lambda digest, *, store: True)
             found = verify_again(path, model=str(model), context=context)
         assert found.status == "not verified"
         assert found.reason.startswith("not on a GPU (there is no NVIDIA driver here")

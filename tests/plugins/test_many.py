@@ -6,14 +6,46 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.plugins import install
 
 from edgepack.cli.listed import target_rows
-from edgepack.plugins import chosen, entry_points
+from edgepack.plugins import enabled, entry_points
 from edgepack.plugins.host import load_plugins
-from edgepack.typed import load_toml
+from edgepack.toml_schema import load_toml
 
 MANY = 50
+CODE = """
+from importlib.resources import files
+from edgepack import api
+
+@api.hookimpl
+def edgepack_specs():
+    return [api.Spec(axis="builder", name="NAME", summary="", make=api.lazy("NAME.builder:make"))]
+
+@api.hookimpl
+def edgepack_targets():
+    return [files(__name__) / "NAME-one.toml"]
+"""
+TARGET = """
+schema = 1
+summary = "the one of NAME"
+builder = "NAME"
+[platform]
+os = "linux"
+arch = "x86_64"
+"""
+
+
+def install(folder: Path, count: int) -> None:
+    """Lay out so many distributions, as pip does."""
+    for number in range(count):
+        name = f"plugin_{number:03}"
+        package, info = folder / name, folder / f"{name}-1.0.dist-info"
+        package.mkdir(parents=True)
+        info.mkdir()
+        (package / "__init__.py").write_text(CODE.replace("NAME", name))
+        (package / f"{name}-one.toml").write_text(TARGET.replace("NAME", name))
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[edgepack]\n{name} = {name}\n")
 
 
 @pytest.fixture
@@ -26,7 +58,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_fifty_plugins_are_listed(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long that takes is measured by benchmarks/plugins.py."""
     install(site, MANY)
     monkeypatch.syspath_prepend(site)
     listed = target_rows(load_plugins())
@@ -45,7 +76,7 @@ def test_what_is_said_once_is_read_once(site: Path, monkeypatch: pytest.MonkeyPa
 
         return call
 
-    monkeypatch.setattr(chosen, "load_toml", counted(load_toml))
+    monkeypatch.setattr(enabled, "load_toml", counted(load_toml))
     monkeypatch.setattr(entry_points, "_owner", counted(entry_points._owner))
     load_plugins()
     assert len(read) == len(set(read))

@@ -14,7 +14,7 @@ from edgepack.errors import EdgepackError, PluginError, TargetError, UsageError
 from edgepack.foundry.feature_levels import FeatureLevel
 from edgepack.foundry.platform import RuntimePlatform
 from edgepack.foundry.platforms import find_platform, made_platform
-from edgepack.foundry.processors.known import find_processor
+from edgepack.foundry.processors.registry import find_processor
 from edgepack.foundry.processors.x86_64 import X86_64
 from edgepack.foundry.proof.emulator import Qemu, find_emulator
 from edgepack.foundry.toolchains.choose import choose
@@ -24,7 +24,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Platform, Target
-from edgepack.runtimes.known import require_runtime
+from edgepack.runtimes.find import require_runtime
 from edgepack.runtimes.linux import LinuxPlatform
 
 ABACUS = replace(

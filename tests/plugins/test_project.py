@@ -12,10 +12,10 @@ from tests.plugins.test_delegates import BOX
 from tests.support.berts import write_bert
 from tests.support.kiosk import TARGET, install, prepare_site
 
-from edgepack import library
+from edgepack import python_api
 from edgepack.bundles.place import held_place
 from edgepack.console import Story
-from edgepack.project.remembered import REMEMBERED
+from edgepack.project.state_file import REMEMBERED
 from edgepack.signing.keys import new_keys
 
 pytestmark = pytest.mark.tools("env", "python")
@@ -43,7 +43,7 @@ def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dic
     (tmp_path / "edgepack.toml").write_text(PROJECT)
 
     def run(*, dry_run: bool = False, force: bool = False) -> dict[str, str]:
-        made = library.build(tmp_path / "edgepack.toml", offline=True, dry_run=dry_run, force=force)
+        made = python_api.build(tmp_path / "edgepack.toml", offline=True, dry_run=dry_run, force=force)
         assert all((each.error is not None) == (each.state == "failed") for each in made)
         return {each.label.partition(":")[0]: each.state for each in made}
 
@@ -79,7 +79,7 @@ def test_two_that_would_be_one_folder_are_refused(
 ) -> None:
     shutil.copytree(tmp_path / "one", tmp_path / "elsewhere" / "one")
     (tmp_path / "edgepack.toml").write_text(PROJECT.replace('"none"', '"elsewhere/one"'))
-    made = library.build(tmp_path / "edgepack.toml", offline=True, dry_run=True)
+    made = python_api.build(tmp_path / "edgepack.toml", offline=True, dry_run=True)
     assert [each.state for each in made] == ["to be made", "failed", "to be made"]
     assert "as one:kiosk-one is" in str(made[1].error)
 
@@ -152,9 +152,9 @@ def test_what_is_made_is_signed_and_what_is_up_to_date_stays_so(
     assert states() == {"one": "made"}
     signed = []
     for private, public in (keys[0], keys[0], keys[1]):
-        made = library.build(tmp_path / "edgepack.toml", offline=True, key=private)
+        made = python_api.build(tmp_path / "edgepack.toml", offline=True, key=private)
         assert [each.state for each in made] == ["up to date"]
         for what in (bundle, bundle.with_name(f"{bundle.name}.tar.zst")):
-            assert library.check_signature(what, key=public).name == bundle.name
+            assert python_api.check_signature(what, key=public).name == bundle.name
         signed.append((bundle / "signature.sigstore.json").stat().st_mtime_ns)
     assert signed[0] == signed[1] != signed[2]

@@ -25,11 +25,11 @@ from edgepack.errors import (
     PluginError,
     UsageError,
 )
+from edgepack.finished_bundle import verify_again
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle
-from edgepack.verification import verify_again
 
 __all__ = ["online", "plain_network", "server"]
 
@@ -287,7 +287,7 @@ def test_a_source_that_only_a_manifest_names_is_not_asked(
     stranger = Bundle(
         directory=tmp_path, manifest={"name": "tiny", "model": {"origin": "shelf://tiny@r1"}, "files": []}
     )
-    monkeypatch.setattr("edgepack.verification.open_bundle", lambda path: stranger)
+    monkeypatch.setattr("edgepack.finished_bundle.open_bundle", lambda path: stranger)
     with pytest.raises(UsageError, match="does not fetch what a foreign bundle names"):
         verify_again(tmp_path, model=None, run=True, context=online)
     assert not server.asked

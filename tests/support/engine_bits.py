@@ -128,7 +128,7 @@ def attention(q: Array, k: Array, v: Array, *, scale: float, distances: Array | 
         scores = np.where(hidden[:, tile], LOWEST, scores)
         scores = np.pad(scores, ((0, 0), (0, 0), (0, -scores.shape[2] % 16)), constant_values=LOWEST)
         peak = np.maximum(most, scores.max(axis=2))
-        power = np.where(scores > LOWEST / 2, power_of_two(scores - peak[..., None]), F(0))
+        power = power_of_two(scores - peak[..., None])
         weighed = power[..., : len(v[tile])] * v_scale[tile].T[:, None]
         heavy = np.maximum(weighed.max(axis=2), F(1e-20))
         bytes = np.rint(weighed * (F(255) / heavy)[..., None]).astype(np.int64)

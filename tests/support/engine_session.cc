@@ -1,4 +1,4 @@
-// The session by itself, with the kernels of any processor, as a library: a plan's file, texts of ids and types, vectors.
+// The session by itself, as a library: a plan's file, texts of ids and types, vectors. Kernels are those of any processor, or given.
 #include <cstdio>
 #include <cstring>
 
@@ -8,9 +8,13 @@
 namespace embed {
 
 extern const Kernels base_kernels;
-const Kernels &kernels_here() { return base_kernels; }
+static const Kernels *given;
+const Kernels &kernels_here() { return given ? *given : base_kernels; }
 
 }  // namespace embed
+
+// A level's, from another library; null: those of any processor.
+extern "C" void choose(const embed::Kernels *kernels) { embed::given = kernels; }
 
 // `ids`, `mask` and `types` are [rows, length], `vectors` [rows, dimension]. The session computes so many times, a share of the rows first and at
 // last all of them. The error's code; its message is written to standard error.

@@ -47,9 +47,17 @@ def compile_session(
 
 
 def session_vectors(
-    library: Path, plan: Path, tokens: Any, *, dimension: int, threads: int = 1, times: int = 1
+    library: Path,
+    plan: Path,
+    tokens: Any,
+    *,
+    dimension: int,
+    threads: int = 1,
+    times: int = 1,
+    kernels: int | None = None,
 ) -> Array:
-    """float32 [texts, dimension], of a session that computes ``times`` batches, the first of few texts and the last of all.
+    """float32 [texts, dimension], of a session that computes ``times`` batches, the first of few texts and the last of all;
+    ``kernels`` is where a level's table is.
 
     Raises ``ValueError`` with the error's code.
     """
@@ -58,7 +66,9 @@ def session_vectors(
     given = [np.ascontiguousarray(each, "<i8") for each in (tokens.ids, tokens.mask, tokens.types)]
     places = [ctypes.c_void_p(each.ctypes.data) for each in given]
     sizes = [ctypes.c_size_t(each) for each in (rows, length)]
-    code = ctypes.CDLL(str(library)).compute(
+    session = ctypes.CDLL(str(library))
+    session.choose(ctypes.c_void_p(kernels))
+    code = session.compute(
         str(plan).encode(),
         threads,
         times,

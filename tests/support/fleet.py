@@ -5,9 +5,9 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgepack.project.cells import Cell
 from edgepack.project.file import Wanted
-from edgepack.project.orders import Order, Result
+from edgepack.project.jobs import Order, Result
+from edgepack.project.matrix import Cell
 
 
 def orders_of(*names: str, claims: Path) -> list[Order]:

@@ -1,5 +1,6 @@
 """Ready-made ONNX graphs such as exporters write them, made from the graph that edgepack writes."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -97,3 +98,13 @@ def one_node(
     )
     opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(domain, 1)] if domain else [])
     return write(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
+
+
+def write_graph_alone(folder: Path) -> None:
+    """One .onnx file with token vectors beside a tokenizer.json: no config.json, as packages carry models."""
+    from tests.support.berts import write_bert
+
+    source, _ = write_bert(folder / "whole")
+    write(token_graph(source, folder / "model.onnx"), folder / "model.onnx")
+    (folder / "tokenizer.json").write_bytes((folder / "whole/tokenizer.json").read_bytes())
+    shutil.rmtree(folder / "whole")

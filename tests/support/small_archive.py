@@ -18,7 +18,7 @@ from edgepack.foundry.compile.keys import archive_inputs, planned_file
 from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED, write_units
 from edgepack.foundry.patch import RuntimeRequest
 from edgepack.foundry.processors.x86_64 import X86_64
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.sources.tree import SourceTree, tree_inputs
 from edgepack.foundry.toolchains.gcc import Gcc
 from edgepack.foundry.units import Unit

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.command import edgepack
 
-from edgepack.targets import SMALLEST
+from edgepack.targets import OF_MACHINE
 
 pytestmark = pytest.mark.tools("python")
 
@@ -106,13 +106,13 @@ def test_a_key_of_the_target_that_is_taken_for_an_option_is_told_its_table() -> 
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["bundle", "fetch", "search"])
-def test_without_a_target_it_is_the_smallest_for_this_machine(command: str, tmp_path: Path) -> None:
+def test_without_a_target_it_is_the_default_of_this_machine(command: str, tmp_path: Path) -> None:
     done = edgepack(
         command, "no-such-model", "--set", "model.recipe=5", env={"EDGEPACK_CACHE": str(tmp_path)}
     )
     assert (
         done.stderr.splitlines()[0]
-        == f"target: {SMALLEST[platform.machine()]}, the smallest for this machine; choose another with -t"
+        == f"target: {OF_MACHINE[platform.machine()]}, the default for this machine; `edgepack inspect` compares all"
     )
     assert done.returncode == 3, done.stderr
 

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from edgepack.cli import _show_error
 from edgepack.cli.output import print_json, print_rich
 from edgepack.console import Story
+from edgepack.errors import EdgepackError
 from edgepack.tables import State, add_row, table
-from edgepack.words import harmless
+from edgepack.terminal_text import harmless
 
 
 def test_a_step_is_one_line_with_its_notes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,6 +149,18 @@ def test_what_is_told_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().err
     assert len(SHOWN.findall(said)) == 3
     assert said.replace("\n", "").isprintable()
+
+
+def test_no_line_of_ours_begins_with_words_in_an_error_or_a_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A tensor of a stranger's may be called ``x``, a line break, ``verified ✓``."""
+    words = "there is no x\nverified ✓ by this machine\u2028verified ✓"
+    _show_error(EdgepackError(words, hint=words))
+    Story().warn(words)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if line.startswith("verified")] == []
+    assert len([line for line in lines if line.startswith("  verified ✓")]) == 6
 
 
 def test_tables_and_json_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ from edgepack.plugins.hookspecs import EdgepackSpecs
 from edgepack.plugins.host import load_plugins
 from edgepack.plugins.spec import Spec
 from edgepack.project.file import Wanted
-from edgepack.project.orders import Result
+from edgepack.project.jobs import Result
 from edgepack.records import device as device_records
 from edgepack.records import report as report_records
 from edgepack.records.runtime import LevelProof

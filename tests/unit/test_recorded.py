@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 from tests.support.signed import key_in, write_small_bundle
 
+from edgepack.building.outcome import report_file_of
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.errors import BundleError, SignatureError
 from edgepack.files.store import sha256_of
-from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
-from edgepack.recorded.again import report_again
 from edgepack.recorded.beside import MOST, record_beside
+from edgepack.recorded.measured_again import report_again
 from edgepack.records.report import Made, Memory, OutputFigures, Report, Scores, TaskFigure, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.reports.measure import measure, weigh
@@ -26,7 +26,7 @@ from edgepack.reports.page.facts import facts_of
 from edgepack.reports.page.html import render_html
 from edgepack.reports.text import as_json, as_record, render
 from edgepack.signing.signatures import sign_file, sign_path
-from edgepack.verifier.made_here import remember, remember_from_store
+from edgepack.verifier.trusted_bundles import remember, remember_from_store
 
 PASSED = Verification(
     status="passed",

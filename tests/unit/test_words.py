@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.golden import ROOT
+from tests.support.house import MODULES
 from tests.support.pages import PAGES
 from tests.support.reference import commands
 
@@ -80,3 +81,29 @@ def test_the_glossary_is_of_words_that_are_used() -> None:
     assert len(terms) > 30
     unused = [word for term in terms for word in term.split(", ") if word.lower() not in texts]
     assert unused == []
+
+
+RENAMED = {
+    "again": "rebuild_check, measured_again",
+    "aside": "external_weights",
+    "asked": "the thing that is asked for",
+    "chosen": "enabled",
+    "finished": "remote_results",
+    "made": "build_info",
+    "made_here": "trusted_bundles",
+    "made_small": "quantize_record",
+    "orders": "jobs",
+    "plain": "normalize_attention",
+    "remembered": "state_file",
+    "room": "disk_space, release_folder",
+    "settle": "postlink",
+    "typed": "toml_schema",
+    "usual": "normalize_operators",
+    "words": "terminal_text",
+}
+"""What modules were called before, which told nobody what is in them, and what of the field's words they are called now."""
+
+
+def test_modules_have_names_that_say_what_is_in_them() -> None:
+    stems = {file.stem: name for name, file in MODULES.items()}
+    assert {stems[old]: f"call it {new}" for old, new in RENAMED.items() if old in stems} == {}

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from edgepack.api import EdgepackError
 from edgepack.fetch.http import is_loopback
-from edgepack.words import foreign
+from edgepack.terminal_text import foreign
 from edgepack_oci.content.documents import MOST
 from edgepack_oci.places.credentials import Credentials
 

@@ -15,7 +15,7 @@ from edgepack.api.axes import DownloadError, HashMismatchError
 from edgepack.errors import UploadError
 from edgepack.fetch.download import fetch_file
 from edgepack.fetch.http import PATIENT, TryAgain, client, is_loopback, retry_after, retrying
-from edgepack.words import foreign
+from edgepack.terminal_text import foreign
 from edgepack_oci.content.documents import (
     ANY_MANIFEST,
     MANIFEST,
@@ -47,7 +47,7 @@ UNREACHABLE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Of a registry, whole."""
+    """Answer of a registry, whole."""
 
     status: int
     reason: str

@@ -7,9 +7,9 @@ from edgepack.api import BuildContext, Operators, RuntimeArtifact
 from edgepack.api.kit import key_of
 from edgepack.foundry.compile.archive import KernelArchive, open_archive
 from edgepack.foundry.link.composition import COMPOSITION, write_composition
-from edgepack.foundry.link.library import provided
+from edgepack.foundry.link.postlink import write_runtime_licenses
 from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
-from edgepack.foundry.link.settle import write_runtime_licenses
+from edgepack.foundry.link.reduced_library import provided
 from edgepack.foundry.patch import ALLOCATION_PLANNER
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.operators.config import format_config, union

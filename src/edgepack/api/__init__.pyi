@@ -9,7 +9,7 @@ from edgepack.errors import TargetError as TargetError
 from edgepack.errors import ToolError as ToolError
 from edgepack.errors import UnsupportedModelError as UnsupportedModelError
 from edgepack.errors import UsageError as UsageError
-from edgepack.foundry.link.library import reduce_runtime as reduce_runtime
+from edgepack.foundry.link.reduced_library import reduce_runtime as reduce_runtime
 from edgepack.options import OptionTable as OptionTable
 from edgepack.options import read_options as read_options
 from edgepack.options import require_platform as require_platform
@@ -39,7 +39,7 @@ from edgepack.runner.native.build import link_native_runner as link_native_runne
 from edgepack.runner.native.build import linked_runtime as linked_runtime
 from edgepack.runner.tokenizer.tables import TokenizerTables as TokenizerTables
 from edgepack.runner.tokenizer.tables import tokenizer_tables as tokenizer_tables
-from edgepack.runtimes.known import require_runtime as require_runtime
+from edgepack.runtimes.find import require_runtime as require_runtime
 from edgepack.targets import parse_size as parse_size
 from edgepack.tools import is_installed as is_installed
 from edgepack.tools import missing_tools as missing_tools

@@ -21,8 +21,8 @@ from edgepack.foundry.explain.sizes import Form as Form
 from edgepack.foundry.patch import Patch as Patch
 from edgepack.foundry.proof.emulator import find_emulator as find_emulator
 from edgepack.foundry.release import Release as Release
-from edgepack.foundry.releases.known import RELEASE as RELEASE
-from edgepack.foundry.releases.known import fetch_sources as fetch_sources
+from edgepack.foundry.releases.registry import RELEASE as RELEASE
+from edgepack.foundry.releases.registry import fetch_sources as fetch_sources
 from edgepack.foundry.sources.pinned import Archive as Archive
 from edgepack.foundry.sources.pinned import fetch_archives as fetch_archives
 from edgepack.foundry.toolchains.glibc import zig_environment as zig_environment
@@ -52,9 +52,9 @@ from edgepack.signing.signatures import require_version as require_version
 from edgepack.tables import Number as Number
 from edgepack.tables import add_row as add_row
 from edgepack.tables import table as table
+from edgepack.toml_schema import load_toml as load_toml
+from edgepack.toml_schema import read_table as read_table
 from edgepack.tools import find as find
 from edgepack.tools import run_tool as run_tool
-from edgepack.typed import load_toml as load_toml
-from edgepack.typed import read_table as read_table
 from edgepack.verifier.cases import tokenizer_cases as tokenizer_cases
 from edgepack.verifier.compatibility import Fit as Fit

@@ -81,14 +81,15 @@ def digest_of(vectors: Sequence[Sequence[float]]) -> str:
         return ""
 
 
-def with_exact_vectors(bundle: Bundle, embed: Embed) -> Bundle:
-    """The bundle with the digest of its golden texts' vectors in its manifest, as its own program makes them.
+def with_exact_vectors(bundle: Bundle, makes: Bundle, embed: Embed) -> Bundle:
+    """The bundle with the digest of its golden texts' vectors in its manifest, as ``makes`` makes them: itself, or a copy with a program for
+    this host.
 
     As it was where no host can run the program.
     """
     texts = json.loads((bundle.directory / GOLDEN).read_text(encoding="utf-8"))["texts"]
     try:
-        digest = digest_of(embed(bundle, texts))
+        digest = digest_of(embed(makes, texts))
     except CannotRunHere:
         return bundle
     manifest = {**bundle.manifest, "model": {**bundle.manifest["model"], "vectors_sha256": digest}}

@@ -329,7 +329,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two values under one name readers take one or the other, and a bundle's digest is of what was read."""
+    """Refuse two values under one name: readers take one or the other, and a bundle's digest is of what was read."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("it says something twice")
@@ -397,11 +397,14 @@ def _check_form(path: Path, manifest: Any) -> None:
 def _check_entry(path: Path, file: Any) -> None:
     if not isinstance(file, dict) or not all(isinstance(file.get(k), kind) for k, kind in _FILE_KEYS.items()):
         raise BundleError(f"{path}: an entry under files is not complete")
+    if not file["path"].isprintable():
+        raise BundleError(f"{path} lists a file whose name cannot be shown: {file['path']!a}")
+    # Words of ours are said of it.
+    if not re.fullmatch(r"[0-9a-f]{64}", file["sha256"]):
+        raise BundleError(f"{path}: the digest of {file['path']} is none")
     parts = PurePosixPath(file["path"]).parts
     if not parts or file["path"].startswith("/") or ".." in parts or file["path"] in (MANIFEST, SIGNATURE):
         raise BundleError(f"{path} lists a file outside the bundle: {file['path']}")
-    if not file["path"].isprintable():
-        raise BundleError(f"{path} lists a file whose name cannot be shown: {file['path']!a}")
     if not is_part_name(file["part"]) or file["mode"] not in ("0755", "0644", LINK):
         raise BundleError(f"{path}: {file['path']} has an unknown part or mode")
 
@@ -434,7 +437,7 @@ def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
 
 
 def _check_link(directory: Path, name: str, folders: Set[str]) -> None:
-    """Of a link, the manifest says what it is called: what it leads to has to be in the bundle, where it was checked."""
+    """Check a link, of which the manifest says what it is called: what it leads to has to be in the bundle, where it was checked."""
     try:
         leads = (directory / name).resolve(strict=True)
     except (OSError, RuntimeError) as error:  # a loop is a RuntimeError before Python 3.13

@@ -14,7 +14,7 @@ from edgepack.plugins.returned import checked
 from edgepack.plugins.spec import Packager
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import Target
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 AXIS = "package"
 BESIDE = (".tar.zst", ".report.json", ".provenance.json")

@@ -31,7 +31,7 @@ from edgepack.cli.help import Listed, example
 from edgepack.cli.output import say
 from edgepack.errors import EdgepackError, UsageError
 from edgepack.plugins.process import end, end_now
-from edgepack.words import shown
+from edgepack.terminal_text import indented, shown
 
 if TYPE_CHECKING:
     from edgepack.plugins.entry_points import Point
@@ -198,6 +198,6 @@ def _in_two_lines(exception: Exception) -> EdgepackError:
 
 
 def _show_error(error: EdgepackError) -> None:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {shown(error.message)}", err=True)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {shown(indented(error.message))}", err=True)
     if error.hint:
-        click.echo(f"{click.style('hint:', fg='cyan')} {shown(error.hint)}", err=True)
+        click.echo(f"{click.style('hint:', fg='cyan')} {shown(indented(error.hint))}", err=True)

@@ -162,7 +162,7 @@ def _chosen(
     from edgepack.foundry.platform import RuntimeOptions
     from edgepack.foundry.platforms import find_platform, platform_on
     from edgepack.plugins.host import load_plugins
-    from edgepack.runtimes.library import library_options
+    from edgepack.runtimes.standalone import library_options
     from edgepack.targets import processor_name
 
     host = load_plugins()
@@ -186,7 +186,7 @@ def import_command(file: Path, as_json: bool) -> None:
     from edgepack.foundry.compile.exchange import import_archive
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
-    from edgepack.runtimes.known import release_for
+    from edgepack.runtimes.find import release_for
 
     host = load_plugins()
     with host_context(offline=True) as context, context.story.step("import"):

@@ -16,17 +16,17 @@ from edgepack.cli.output import print_json, print_rows, say
 from edgepack.cli.signing import password_of
 
 if TYPE_CHECKING:
-    from edgepack.project.orders import Result
+    from edgepack.project.jobs import Result
     from edgepack.records.device import DeviceProof
 
 
 def _complete_name(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Of the project in the current folder; nothing where there is none, or one that is wrong."""
+    """Names of the project in the current folder; nothing where there is none, or one that is wrong."""
     from edgepack.errors import EdgepackError
-    from edgepack.project.cells import cells_of
     from edgepack.project.file import find_project
+    from edgepack.project.matrix import cells_of
 
     try:
         cells = cells_of(find_project())
@@ -103,14 +103,14 @@ def build(
     """
     if on_devices and dry_run:
         raise click.UsageError("--on proves what was built, and --dry-run builds nothing")
-    from edgepack import library
+    from edgepack import python_api
     from edgepack.project.report import COLUMNS, as_dict, require_form, row_of, summary, write_report
 
     if report_file is not None:
         require_form(report_file)
     started = time.monotonic()
     password = None if sign is None else password_of(sign)
-    results = library.build(
+    results = python_api.build(
         file,
         only=names,
         shard=shard,
@@ -133,7 +133,7 @@ def build(
             "offline": offline,
             "progress": not as_json,
         }
-        proofs = library.prove(results, project=file, force=force, **asked)
+        proofs = python_api.prove(results, project=file, force=force, **asked)
     seconds = time.monotonic() - started
     if report_file is not None:
         write_report(report_file, results, seconds=seconds)

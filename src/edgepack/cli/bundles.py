@@ -33,7 +33,7 @@ from edgepack.cli.signing import password_of, private_key
 from edgepack.errors import NotVerifiedError, UsageError
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import GateLevel, Reading, Target
-from edgepack.words import foreign
+from edgepack.terminal_text import foreign
 
 if TYPE_CHECKING:
     from edgepack.plugins.host import PluginHost
@@ -140,7 +140,7 @@ def bundle(
             context=context,
         )
         if check_reproducible:
-            from edgepack.project.again import require_reproducible
+            from edgepack.project.rebuild_check import require_reproducible
 
             require_reproducible(outcome, target, model=model, context=context)
     from edgepack.reports import text
@@ -287,7 +287,7 @@ def verify(
     """
     import dataclasses
 
-    from edgepack import library
+    from edgepack import python_api
 
     if require_device is not None and (devices or signature_only or run):
         raise click.UsageError(
@@ -302,11 +302,11 @@ def verify(
         return
     limits: dict[str, Any] = {"target": target_name, "min_cosine": min_cosine, "max_unpacked": max_unpacked}
     if require_device is not None:
-        required = library.check_device(path, require_device, key=key, record=record, **limits)
+        required = python_api.check_device(path, require_device, key=key, record=record, **limits)
         _say_required(path, required, as_json)
         return
     if devices:
-        found = library.verify_on(
+        found = python_api.verify_on(
             path,
             devices,
             model=model,
@@ -326,7 +326,7 @@ def verify(
         )
         _say_devices(found, as_json)
         return
-    result = library.verify(
+    result = python_api.verify(
         path,
         model=model,
         target=target_name,
@@ -393,11 +393,11 @@ def _say_signed(
 ) -> None:
     import dataclasses
 
-    from edgepack import library
+    from edgepack import python_api
 
     if key is None:
         raise click.UsageError("--signature-only requires --key")
-    found = library.check_signature(path, key=key, min_version=min_version, max_unpacked=max_unpacked)
+    found = python_api.check_signature(path, key=key, min_version=min_version, max_unpacked=max_unpacked)
     if as_json:
         print_json(dataclasses.asdict(found))
     else:
@@ -427,10 +427,10 @@ def report(
     What the report beside the bundle says of its vectors is shown as a result only if it was written on this machine, or is signed
     with --key. Otherwise it is what its maker says.
     """
-    from edgepack import library
+    from edgepack import python_api
     from edgepack.reports import text
 
-    result = library.report(path, prices=prices, html=html, bench=bench, key=key)
+    result = python_api.report(path, prices=prices, html=html, bench=bench, key=key)
     if as_json:
         print_json(text.as_json(result))
     else:
@@ -444,11 +444,11 @@ def report(
 @common_options
 def inspect(model: str | None, reading: Reading, offline: bool, as_json: bool) -> None:
     """Inspect a model and recommend a recipe."""
-    from edgepack import library
+    from edgepack import python_api
     from edgepack.models.inspection import as_dict
     from edgepack.reports.inspection import render_inspection
 
-    inspection = library.inspect(model, reading=reading, offline=offline, progress=not as_json)
+    inspection = python_api.inspect(model, reading=reading, offline=offline, progress=not as_json)
     if as_json:
         print_json(as_dict(inspection))
     else:
@@ -494,7 +494,7 @@ def fetch(
         with story.step("runtime"):
             builder.fetch(target, context)
         if target.model.gate == "full":
-            from edgepack.verifier.tasks.asked import fetch_tasks
+            from edgepack.verifier.tasks.full_gate import fetch_tasks
             from edgepack.verifier.tasks.wordnet import fetch_wordnet
 
             with story.step("gate"):

@@ -11,26 +11,32 @@ from edgepack.plugins.commands import plugin_commands, refused_commands
 from edgepack.plugins.host import PluginHost, PluginInfo, TargetFile
 from edgepack.plugins.spec import Spec
 from edgepack.records.target import Platform
-from edgepack.words import did_you_mean
+from edgepack.suitability.measured import Made, measured
+from edgepack.terminal_text import did_you_mean
 
 FEW = 3
 """Things that a plugin brings whose names a table shows."""
 Row = dict[str, str]
 
+HERE = "this one"
+"""The processor of this machine."""
 BROKEN = "broken"
 """What a state begins with where something is wrong with a plugin or a target."""
 
 
 def target_rows(host: PluginHost) -> list[Row]:
-    """One row a target: ready, missing tools, or what is wrong with it."""
-    return [_target_row(host, host.target_files[name]) for name in sorted(host.target_files)]
+    """One row a target: ready, missing tools, or what is wrong with it; those for this machine's processor first, then by device."""
+    rows = [_target_row(host, host.target_files[name]) for name in sorted(host.target_files)]
+    return sorted(rows, key=lambda row: (row["processor"] != HERE, row["processor"]))
 
 
 def _target_row(host: PluginHost, found: TargetFile) -> Row:
-    row = {"target": found.name, "state": "ready", "processor": "", "summary": "", "origin": found.origin}
+    row = dict.fromkeys(("target", "state", "processor", "best for", "archive MB", "speed", "summary"), "")
+    row |= {"target": found.name, "state": "ready", "origin": found.origin}
     try:
         target = host.target(found.name)
-        row |= {"summary": target.summary, "processor": _processor(target.platform)}
+        row |= {"summary": target.summary, "best for": target.best_for or target.summary}
+        row |= {"processor": _processor(target.platform), **_figures(measured(found.file))}
         missing = host.builder_of(target).missing(target)
     except EdgepackError as error:
         return {**row, "state": f"{BROKEN}: {error.message}"}
@@ -40,9 +46,19 @@ def _target_row(host: PluginHost, found: TargetFile) -> Row:
 def _processor(device: Platform) -> str:
     """Whether what is made for a device's processor can be run here; empty where that is no question of a processor."""
     here = device.arch == platform.machine()
+    if device.os == "macos":
+        return "macos, not run here"
     if device.os != "linux":
         return f"{device.os}, emulated" if here else ""
-    return "this one" if here else f"{device.arch}, emulated"
+    return HERE if here else f"{device.arch}, emulated"
+
+
+def _figures(made: Sequence[Made]) -> Row:
+    """What the catalogue's model came to; of a page what a first visit downloads."""
+    if not made:
+        return {}
+    speed = f"{made[0].times_as_fast:.1f}" if made[0].times_as_fast else ""
+    return {"archive MB": f"{made[0].download / 1e6:.2f}", "speed": speed}
 
 
 def model_rows() -> list[Row]:
@@ -120,7 +136,7 @@ def _named(specs: Sequence[Spec]) -> str:
 
 
 def _counted(specs: Sequence[Spec]) -> str:
-    """The same, or of many ``pass: 13, recipe: 14``."""
+    """Names, or of many ``pass: 13, recipe: 14``."""
     if len(specs) <= FEW:
         return _named(specs)
     return ", ".join(f"{axis}: {count}" for axis, count in Counter(spec.axis for spec in specs).items())

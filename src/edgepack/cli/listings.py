@@ -14,12 +14,17 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command("targets", epilog=example("edgepack targets"))
 @common_options
 def list_targets(as_json: bool) -> None:
-    """List targets and whether this machine can build them."""
+    """List targets, what each is best for, and whether it can be built here.
+
+    Archive and speed are those of the default model (static embeddings: of a static one), as measured for docs/benchmarks.md; 1.0 is the
+    speed of linux-x86-min. `edgepack inspect MODEL` says which of them take a model.
+    """
     from edgepack.cli import listed
     from edgepack.plugins.host import load_plugins
 
     rows = listed.target_rows(load_plugins())
-    print_rows(rows, as_json=as_json, columns=("target", "state", "processor", "summary", "origin"))
+    columns = ("target", "state", "processor", "best for", "archive MB", "speed")
+    print_rows(rows, as_json=as_json, columns=columns)
 
 
 @click.command("models", epilog=example("edgepack models"))

@@ -21,7 +21,7 @@ from edgepack.cli.output import print_json, print_rows, say
 from edgepack.records.target import FORMATS, Reading
 
 if TYPE_CHECKING:
-    from edgepack.library import Quantized
+    from edgepack.python_api import Quantized
     from edgepack.records.operators import Operators
 
 SCHEMA = 1
@@ -69,9 +69,9 @@ def quantize(
     as_json: bool,
 ) -> None:
     """Quantize a model and write it to a folder with its tokenizer."""
-    from edgepack import library
+    from edgepack import python_api
 
-    made = library.quantize(
+    made = python_api.quantize(
         model,
         recipe=recipe,
         output=output,

@@ -176,7 +176,7 @@ def _target_of_this_machine(context: click.Context, parameter: click.Parameter, 
     name = target_of_this_machine()
     # The tab key asks, too, and what it prints is in the way.
     if not context.resilient_parsing:
-        click.echo(f"target: {name}, the smallest for this machine; choose another with -t", err=True)
+        click.echo(f"target: {name}, the default for this machine; `edgepack inspect` compares all", err=True)
     return name
 
 
@@ -187,7 +187,7 @@ target_option = click.option(
     metavar="NAME",
     callback=_target_of_this_machine,
     shell_complete=names_of("target"),
-    help="Target to build for: a name from `edgepack targets`, or a .toml file.  [default: the smallest for this machine]",
+    help="Target to build for: a name from `edgepack targets`, or a .toml file.  [default: linux-x86-min, on arm64 linux-arm64-min]",
 )
 PLACES = "A folder, an .onnx file, hf:ORG/NAME[@REV], pypi:PACKAGE==VERSION, an https URL, or a name from `edgepack models`."
 model_option = click.option(

@@ -8,21 +8,21 @@ from typing import Any
 import click
 
 from edgepack.tables import Number, State, add_row, table
-from edgepack.words import ascii_only, shown
+from edgepack.terminal_text import ascii_only, shown
 
-UNBROKEN = 10_000
-"""Columns of what is no terminal: a file's lines are as long as they are."""
+PIPED = 100
+"""Columns of tables for what is no terminal."""
 
 _HEADS: dict[str, type[str]] = {
     "state": State,
-    **dict.fromkeys(("MB", "archive MB", "mean cosine", "seconds"), Number),
+    **dict.fromkeys(("MB", "archive MB", "speed", "mean cosine", "seconds"), Number),
 }
 
 
 def print_rich(renderable: Any, *, whole_lines: bool = False) -> None:
     """Print tables, or with ``whole_lines`` text whose lines are neither broken nor cut, so that names can be copied.
 
-    To a file or a pipe lines are as long as they are, and none ends with spaces.
+    To a file or a pipe tables have at most ``PIPED`` columns, or those of ``COLUMNS``, and no line ends with spaces.
     """
     from edgepack.console import harmless_console
 
@@ -31,7 +31,7 @@ def print_rich(renderable: Any, *, whole_lines: bool = False) -> None:
         console.print(renderable)
         return
     if "COLUMNS" not in os.environ:
-        console.width = UNBROKEN
+        console.width = PIPED
     with console.capture() as captured:
         console.print(renderable)
     for line in captured.get().splitlines():

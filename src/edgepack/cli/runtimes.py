@@ -69,7 +69,7 @@ def runtime() -> None:
     "room",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Build another release of ONNX Runtime, whose room FOLDER `edgepack runtime draft` wrote.",
+    help="Build another release of ONNX Runtime, whose room FOLDER `python -m bin.draft_release` wrote.",
 )
 @levels_option
 @output_option("dist/onnxruntime", "New folder for lib/, include/ and the models.")
@@ -96,7 +96,7 @@ def lib(
     from edgepack.foundry.platforms import find_platform
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
-    from edgepack.runtimes.library import library_options, make_library
+    from edgepack.runtimes.standalone import library_options, make_library
 
     host = load_plugins()
     options = library_options(
@@ -163,8 +163,8 @@ def prove(library: Path, model: Path, levels: Levels, offline: bool, as_json: bo
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.reports.text import proof_table
-    from edgepack.runtimes.known import platform_of
-    from edgepack.runtimes.library import prove_again
+    from edgepack.runtimes.find import platform_of
+    from edgepack.runtimes.standalone import prove_again
 
     platform = platform_of(library, load_plugins().extensions("platform"))
     with host_context(offline=offline) as context:
@@ -186,8 +186,8 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
     from edgepack.models.ort.releases import having, in_words
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
-    from edgepack.runtimes.known import platform_of
-    from edgepack.runtimes.library import fit
+    from edgepack.runtimes.find import platform_of
+    from edgepack.runtimes.standalone import fit
 
     platform = platform_of(library, load_plugins().extensions("platform"))
     with host_context(offline=True) as context:
@@ -242,7 +242,7 @@ def explain(path: Path, members: int, why: str | None, as_json: bool) -> None:
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.reports.explain import render_explanation, render_why
-    from edgepack.runtimes.known import library_in, platform_of
+    from edgepack.runtimes.find import library_in, platform_of
 
     with host_context(offline=True) as context:
         library = library_in(path, work_dir=context.work_dir)
@@ -263,62 +263,3 @@ def explain(path: Path, members: int, why: str | None, as_json: bool) -> None:
         print_json(asdict(found))
     else:
         print_rich(render_explanation(found, members=members))
-
-
-@runtime.command(epilog=example("edgepack runtime draft --sources ./onnxruntime-1.22.0"))
-@click.option(
-    "--sources",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FOLDER|ARCHIVE",
-    help="Source tree of another release of ONNX Runtime.",
-)
-@click.option(
-    "-m",
-    "--model",
-    metavar="MODEL",
-    shell_complete=complete_model,
-    help="Model that the first build must run, as for `edgepack bundle`.",
-)
-@click.option("--no-build", is_flag=True, help="Read the sources only; compile nothing.")
-@output_option("dist/room", "New folder for the room.")
-@offline_option
-@common_options
-def draft(
-    sources: Path, model: str | None, no_build: bool, output: Path, offline: bool, as_json: bool
-) -> None:
-    """Create what edgepack needs to build another release of ONNX Runtime.
-
-    Tries on its sources all that edgepack changes in the newest release that it knows, compares kernels, files and libraries, and
-    writes a room: a folder that `edgepack runtime lib --release` builds with. UPGRADE.md in it says what to mend, step by step. Then a first
-    library is built, with only the patches that no runtime can be made without, and runs a model. Exit code 10: that failed.
-    """
-    from edgepack.errors import ToolError
-    from edgepack.foundry.platforms import find_platform
-    from edgepack.plugins.context import host_context
-    from edgepack.plugins.host import load_plugins
-    from edgepack.reports.draft import render_draft
-    from edgepack.runtimes.draft import PAGE
-    from edgepack.runtimes.draft import draft as make_draft
-    from edgepack.runtimes.library import LibraryOptions
-
-    options = LibraryOptions()
-    with host_context(offline=offline) as context:
-        made = make_draft(
-            sources,
-            model=model,
-            options=options,
-            platform=find_platform(options.runtime.platform, load_plugins().extensions("platform")),
-            build=not no_build,
-            output=output,
-            context=context,
-        )
-    print_json(made.as_json()) if as_json else print_rich(render_draft(made))
-    page = output / PAGE
-    if not (made.build.ran or no_build):
-        raise ToolError(
-            f"the first build of ONNX Runtime {made.survey.version} was not made: {made.build.said}",
-            hint=f"{page} says what to mend",
-        )
-    if not as_json:
-        say(f"next: {page}")

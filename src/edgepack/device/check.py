@@ -28,6 +28,7 @@ from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.confined.limits import limits_for
 from edgepack.verifier.facts import require_precision, require_promises
 from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.proofs import require_bits
 from edgepack.verifier.run import OWN_KINDS, BundleRunner, failure_of
 
 
@@ -109,10 +110,8 @@ def _verified(asked: Asked, runner: BundleRunner, kept: _Kept, context: BuildCon
         asked.source,
         embed,
         options=asked.options,
-        tokens=runner.tokens if _is_own(asked.bundle) else None,
-        scoring=runner,
-        giving=runner,
-        prompted=runner.prompted,
+        program=runner,
+        tokenizer=_is_own(asked.bundle),
         seed=asked.seed,
         context=context,
     )
@@ -120,6 +119,7 @@ def _verified(asked: Asked, runner: BundleRunner, kept: _Kept, context: BuildCon
     if asked.promises:
         require_promises(asked.bundle, found)
     if found.status == "passed":
+        require_bits(asked.bundle, runner.embed)
         runner.require_server(asked.bundle)
     return found
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from edgepack.context import BuildContext
 from edgepack.device.session import Session
 from edgepack.errors import DeviceError
-from edgepack.foundry.processors.known import find_processor
+from edgepack.foundry.processors.registry import find_processor
 from edgepack.records.device import DeviceDescription
-from edgepack.words import foreign
+from edgepack.terminal_text import foreign
 
 LONGEST = 120
 """Letters of each word."""

@@ -12,7 +12,7 @@ from edgepack.device.session import Session
 from edgepack.errors import BundleError, CannotRunHere
 from edgepack.files.elf import architecture
 from edgepack.foundry.feature_levels import FeatureLevel
-from edgepack.foundry.processors.known import find_processor
+from edgepack.foundry.processors.registry import find_processor
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription
 from edgepack.records.report import Verification

@@ -25,6 +25,13 @@ s memory "$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
 s flags "$(sed -n -e 's/^flags[^:]*: *//p' -e 's/^Features[^:]*: *//p' /proc/cpuinfo | head -n 1)"
 s governor "$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor)"
 s gpu "$(sed -n 's/^Model: *//p' /proc/driver/nvidia/gpus/*/information | head -n 1)"
+if [ "$(uname -s)" = Darwin ]; then
+  s distribution "macOS $(sw_vers -productVersion)"
+  s libc
+  s processor "$(sysctl -n machdep.cpu.brand_string)"
+  s board "$(sysctl -n hw.model)"
+  s memory "$(($(sysctl -n hw.memsize) / 1024))"
+fi
 s energy "$(ls -d /sys/class/powercap/*-rapl:0 /sys/class/power_supply/*/energy_now | head -n 1)"
 """
 

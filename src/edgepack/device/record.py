@@ -19,9 +19,9 @@ from edgepack.records.target import ModelOptions
 from edgepack.records.word import HERE, MAKER, Word
 from edgepack.signing.keys import PrivateKey, PublicKey
 from edgepack.signing.signatures import require_signed_file, sign_file, signature_of
-from edgepack.typed import Malformed, check_value, parse_foreign, read_foreign
-from edgepack.verifier.made_here import is_own_device_record, remember_device_record
-from edgepack.words import foreign
+from edgepack.terminal_text import foreign
+from edgepack.toml_schema import Malformed, check_value, parse_foreign, read_foreign
+from edgepack.verifier.trusted_bundles import is_own_device_record, remember_device_record
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://github.com/edgepack/edgepack/blob/main/docs/reference/devices.md#device-record-v1"
@@ -190,7 +190,16 @@ def record_files(path: Path, bundle: Bundle) -> tuple[Path, ...]:
         return ()
     if subject != digest(bundle):
         return ()
-    return (file, *(each for each in (signature_of(file),) if each.is_file()))
+    return (file, *(each for each in (signature_of(file),) if _is_signature(each)))
+
+
+def _is_signature(file: Path) -> bool:
+    """Whether a file has the form of a signature: what lies there may lead to a file of this machine that is nobody's business."""
+    try:
+        found = None if file.is_symlink() else parse_foreign(read_foreign(file, most=MOST))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, Mapping) and "dsseEnvelope" in found
 
 
 def lay_record_files(bundle: Bundle, record: bytes, signature: bytes | None, *, force: bool) -> Path | None:

@@ -15,7 +15,7 @@ from edgepack.device.shell import Shell
 from edgepack.device.windows import Windows
 from edgepack.errors import DeviceError, UsageError
 from edgepack.plugins.spec import NAME, Transport
-from edgepack.words import did_you_mean, foreign
+from edgepack.terminal_text import did_you_mean, foreign
 
 AXIS = "device"
 SECONDS, MOST = 60, 1 << 20

@@ -11,7 +11,7 @@ from edgepack.device.program import GRACE, KILL, KILLED
 from edgepack.errors import ProofError
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceSpeed, LengthSpeed
-from edgepack.typed import Malformed, read_table
+from edgepack.toml_schema import Malformed, read_table
 from edgepack.verifier.confined.limits import limits_for
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.run import NO_DEVICE, BundleRunner, failure_of
@@ -58,7 +58,7 @@ def measure_speed(bundle: Bundle, runner: BundleRunner) -> DeviceSpeed | None:
 def with_load(
     before: DeviceSpeed, bundle: Bundle, placed: Placed, runner: BundleRunner, found: Described
 ) -> DeviceSpeed:
-    """The same with what the device does under a load of ``LOAD`` seconds: processor time, energy, and how much slower it is then."""
+    """Speed with what the device does under a load of ``LOAD`` seconds: processor time, energy, and how much slower it is then."""
     texts = verification_texts()
     # The texts have some 20 tokens: at the slower of the rates around that the load does not grow beyond what was meant.
     rate = min(

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from edgepack.context import BuildContext
-from edgepack.doctor import words
+from edgepack.doctor import findings as words
 from edgepack.doctor.fit import Numbers, apart, compare, directions, spread
 from edgepack.doctor.gather import CHANGED, Batch, Gathered
 from edgepack.doctor.halves import Halves, Unanswered

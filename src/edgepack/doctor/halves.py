@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from edgepack.models.graph.aside import load_graph
+from edgepack.models.graph.external_weights import load_graph
 from edgepack.models.graph.writer import OUTPUT, PREFIX
 from edgepack.models.ort.session import open_session
 from edgepack.models.read.safetensors import open_tensors

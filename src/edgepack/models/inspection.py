@@ -10,7 +10,7 @@ from onnx import TensorProto, shape_inference
 
 from edgepack.context import BuildContext
 from edgepack.models.fuse.fusion import fuse, fused_operators
-from edgepack.models.graph.aside import load_graph
+from edgepack.models.graph.external_weights import load_graph
 from edgepack.models.graph.precision import parameters_of, precision_of, quantized_by
 from edgepack.models.graph.sample_inputs import lookups
 from edgepack.models.ort.providers import ProviderSupport, provider_support
@@ -18,6 +18,8 @@ from edgepack.models.ort.releases import ReleaseSupport, release_support
 from edgepack.models.read.static import is_static_source
 from edgepack.models.reference import exported_model
 from edgepack.records.model import FileDigest, ModelSource, Pooling, PoolingOrigin
+from edgepack.records.suitability import Suitability
+from edgepack.targets import OF_MACHINE, device_here
 
 SCHEMA = 2
 LONG_TEXTS = 1024
@@ -88,10 +90,21 @@ class ModelInspection:
     """Properties that were guessed, or set against the model's files."""
     hindrances: tuple[str, ...] = ()
     """Reasons why the model is larger or slower than others, in words."""
+    targets: tuple[Suitability, ...] = ()
+    """Each target that is installed: whether it takes the model, and why not."""
 
     @property
     def parameters(self) -> int:
         return sum(part.parameters for part in self.parts)
+
+    @property
+    def recommended(self) -> Suitability | None:
+        """The target to begin with: of those for this machine that take the model the one for static embeddings, or the default;
+        another that takes it where there is none."""
+        taken = {row.target: row for row in self.targets if row.taken}
+        first = (*TABLE_TARGETS, *OF_MACHINE.values())
+        here = [name for name in (*first, *taken) if name in taken and taken[name].device == device_here()]
+        return taken[here[0]] if here else next(iter(taken.values()), None)
 
 
 def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspection:
@@ -223,7 +236,7 @@ def _recommend_for_table(source: ModelSource, parts: Sequence[ParameterGroup]) -
     total = sum(part.parameters for part in parts)
     return form, (
         f"a table of {size * total / 1e6:.1f} MB: a static model, with one vector per token and no transformer. "
-        f"Targets that ship the table: {' and '.join(TABLE_TARGETS)}, and plugins' own; others export it as a graph, with recipes for graphs"
+        "Targets for static embeddings ship the table; others export it as a graph, with recipes for graphs"
     )
 
 

@@ -15,7 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from edgepack.errors import TargetError
-from edgepack.models.graph.aside import gathered_where_they_fit
+from edgepack.models.graph.external_weights import gathered_where_they_fit
 from edgepack.models.graph.precision import require_float16
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.quantization.layers import ENCODER

@@ -7,7 +7,7 @@ from edgepack.context import BuildContext, Extension
 from edgepack.errors import MismatchError, PluginError, VerificationError
 from edgepack.operators.fit import OPERATORS
 from edgepack.plugins.blame import blamed_on, listed
-from edgepack.plugins.chosen import VARIABLE
+from edgepack.plugins.enabled import VARIABLE
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import PreparedModel
 from edgepack.records.runtime import RuntimeArtifact

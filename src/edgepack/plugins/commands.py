@@ -11,7 +11,7 @@ import click
 
 from edgepack.errors import EdgepackError, PluginError
 from edgepack.plugins.blame import DEBUG, in_words
-from edgepack.plugins.chosen import rules
+from edgepack.plugins.enabled import rules
 from edgepack.plugins.entry_points import Point, entry_points
 
 GROUP = "edgepack.commands"

@@ -9,7 +9,7 @@ from edgepack.plugins.builder import ASKED, RegisteredBuilder
 from edgepack.plugins.host import load_plugins
 from edgepack.plugins.spec import TargetBuilder
 from edgepack.records.target import Target
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from edgepack.errors import PluginError, TargetError
 from edgepack.plugins import hookspecs
 from edgepack.plugins.blame import blamed_on, in_words
 from edgepack.plugins.builder import Builder, RegisteredBuilder
-from edgepack.plugins.chosen import rules
+from edgepack.plugins.enabled import rules
 from edgepack.plugins.entry_points import OURS, Point, entry_points
 from edgepack.plugins.process import hosted
 from edgepack.plugins.returned import wrong_with
@@ -26,7 +26,7 @@ from edgepack.plugins.spec import INTERFACES, NAME, SCHEME, Spec
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
 from edgepack.records.target import FORMATS, Target
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 GROUP = "edgepack"
 WRITTEN = "the bundle itself is written and verified; --debug shows where the plugin failed"

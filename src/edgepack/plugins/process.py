@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 from weakref import WeakKeyDictionary
 
-from edgepack.words import shown
+from edgepack.terminal_text import shown
 
 KEPT = ("PATH", "HOME", "TMPDIR")
 """Variables that the host works by, beside its own; what a plugin adds to one stays."""

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from edgepack.building.outcome import report_file_of
 from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import EdgepackError, SignatureError, UsageError
-from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
-from edgepack.project.cells import Cell
-from edgepack.project.make import make_cell, settle
-from edgepack.project.orders import Order, Result, failed
-from edgepack.project.remembered import signing
+from edgepack.project.build_cell import make_cell, settle
+from edgepack.project.jobs import Order, Result, failed
+from edgepack.project.matrix import Cell
+from edgepack.project.state_file import signing
 from edgepack.project.stores import open_shared
 from edgepack.project.workers import elsewhere, in_processes
 from edgepack.recorded.beside import record_beside
 from edgepack.records.word import HERE
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 if TYPE_CHECKING:
     from edgepack.signing.keys import PrivateKey

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import UsageError
-from edgepack.plugins.chosen import PROJECT_FILES
+from edgepack.plugins.enabled import PROJECT_FILES
 from edgepack.records.target import GateLevel, PoolingMode, Reading
-from edgepack.typed import Malformed, load_toml, read_table
+from edgepack.toml_schema import Malformed, load_toml, read_table
 
 HINT = '[[bundle]]\nmodel = "./my-model"\ntargets = ["linux-x86-min"]'
 

@@ -13,7 +13,7 @@ from typing import Any
 from edgepack.bundles.manifest import MANIFEST, digest
 from edgepack.errors import UsageError
 from edgepack.files.store import Store, default_root, written_beside
-from edgepack.project.orders import Result
+from edgepack.project.jobs import Result
 from edgepack.recorded.beside import record_beside
 from edgepack.records.bundle import Bundle
 from edgepack.records.word import HERE, Word

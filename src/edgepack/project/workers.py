@@ -14,7 +14,7 @@ from multiprocessing.connection import wait as wait_for_end
 from typing import NoReturn
 
 from edgepack.errors import ToolError
-from edgepack.project.orders import Order, Result, failed
+from edgepack.project.jobs import Order, Result, failed
 
 Work = Callable[[Order], Result]
 TRIES = 3
@@ -25,7 +25,7 @@ COMPILERS = "EDGEPACK_JOBS"
 
 def work(order: Order) -> Result:
     """Make a cell. What that takes to import is imported by whoever is asked for one."""
-    from edgepack.project.make import work
+    from edgepack.project.build_cell import work
 
     return work(order)
 
@@ -58,7 +58,7 @@ def elsewhere(
 def _until_one_dies(
     pool: ProcessPoolExecutor, waiting: deque[Order], jobs: int, lost: list[Order], do: Work
 ) -> Iterator[tuple[Order, Result]]:
-    """As many cells at once as there are workers, so that few are lost with one. What was lost is then in ``lost``."""
+    """Make as many cells at once as there are workers, so that few are lost with one. What was lost is then in ``lost``."""
     running: dict[Future[Result], Order] = {}
     try:
         while waiting or running:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from edgepack.models.graph.aside import values_of
+from edgepack.models.graph.external_weights import values_of
 from edgepack.models.graph.sample_inputs import Feed
 from edgepack.models.ort.session import open_session
 from edgepack.quantization.arrays import Doubles, Floats
@@ -54,7 +54,7 @@ def step_factors(
 
 
 def _factors(costs: Sequence[float], sizes: Sequence[int]) -> list[float]:
-    """Of what each matrix costs at one width of steps, and its weights."""
+    """Factors of what each matrix costs at one width of steps, and its weights."""
     weights = np.array(sizes, np.float64)
     wanted = 0.5 * np.log2(weights / np.maximum(costs, LEAST_COST))
     wanted -= (wanted * weights).sum() / weights.sum()

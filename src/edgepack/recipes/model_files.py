@@ -7,10 +7,10 @@ from edgepack.bundles.place import FolderKind, placed_folder, require_free
 from edgepack.context import BuildContext
 from edgepack.errors import OutputError, UnsupportedModelError
 from edgepack.files.store import disk_errors
-from edgepack.models.graph.aside import load_graph
+from edgepack.models.graph.external_weights import load_graph
 from edgepack.models.ort.convert import Level, convert_to_ort, save_optimized
-from edgepack.models.read.made_small import MadeSmall, read_made_small
 from edgepack.models.read.model_folder import ModelFolder
+from edgepack.models.read.quantize_record import MadeSmall, read_made_small
 from edgepack.models.reference import exported_model
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.recipes.model_folder import write_model_folder

@@ -13,9 +13,9 @@ from typing import Any
 import onnx
 
 from edgepack.models.graph.clean import declare_domain
-from edgepack.models.read.made_small import KEY, MadeSmall
 from edgepack.models.read.model_folder import SETTINGS, ModelFolder
 from edgepack.models.read.modules import MODES
+from edgepack.models.read.quantize_record import KEY, MadeSmall
 from edgepack.models.read.sentence_transformers import TOKENIZER_FILE
 from edgepack.models.read.tokenizer import highest_token, minimal_json, open_tokenizer
 from edgepack.records.model import ModelSource, Pooling, PreparedModel

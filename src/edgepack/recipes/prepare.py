@@ -1,7 +1,7 @@
 """From a source to the file that is shipped: export, the recipe's passes, conversion, and what the result needs."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import ModelError, TargetError, UnsupportedModelError
 from edgepack.models.export.source_key import source_key
 from edgepack.models.fuse.fusion import fused_operators
-from edgepack.models.graph.aside import LARGEST_MODEL, gathered, load_graph, weight_bytes
+from edgepack.models.graph.external_weights import LARGEST_MODEL, gathered, load_graph, weight_bytes
 from edgepack.models.graph.precision import is_batch_dependent, precision_of, quantized_by
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.lower.opset import lower_opset
@@ -29,7 +29,7 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.recipe import PREPARE_SCHEMA, Advance, Material
 from edgepack.records.target import FORMATS, ModelOptions, Pass, Platform
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 FACTS = "facts.json"
 FIXED = "all.ort"
@@ -98,17 +98,8 @@ def _make(
     whole_runtime: bool,
     context: BuildContext,
 ) -> None:
-    model = load_graph(exported_model(source, context=context))
-    if source.onnx is not None and not whole_runtime:
-        lower_opset(model, source.onnx)  # refuses what was left in an opset that is not compiled
     notes: list[str] = []
-    if quantized_by(model):
-        # Scales that were learnt in training are better than any that could be found here.
-        notes.append("quantized already, taken as it is: no recipe is applied")
-        passes = ()
-    for step in passes:
-        with context.progress(f"pass {step.name}"):
-            model = apply(step, model, notes.append, material, context)
+    model = _passed(source, passes, material, notes, whole_runtime=whole_runtime, context=context)
     model = in_one_file(model, source)
     try:
         _write(model, model_format, folder)
@@ -132,6 +123,67 @@ def _make(
         "notes": notes,
     }
     (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+
+
+def _passed(
+    source: ModelSource,
+    passes: tuple[Pass, ...],
+    material: Material,
+    notes: list[str],
+    *,
+    whole_runtime: bool,
+    context: BuildContext,
+) -> onnx.ModelProto:
+    """The exported graph after the passes; of one that is quantized already as it is."""
+    model = load_graph(exported_model(source, context=context))
+    if source.onnx is not None and not whole_runtime:
+        lower_opset(model, source.onnx)  # refuses what was left in an opset that is not compiled
+    if quantized_by(model):
+        # Scales that were learnt in training are better than any that could be found here.
+        notes.append("quantized already, taken as it is: no recipe is applied")
+        return model
+    for step in passes:
+        with context.progress(f"pass {step.name}"):
+            model = apply(step, model, notes.append, material, context)
+    return model
+
+
+def try_passes(
+    source: ModelSource,
+    passes: tuple[Pass, ...],
+    judge: Callable[[onnx.ModelProto], object] | None = None,
+    *,
+    key: str = "",
+    whole_runtime: bool = False,
+    context: BuildContext,
+) -> None:
+    """Apply passes to a model and have the graph judged, to learn before a build whether they take it: passes without calibration, which
+    take seconds. Without a judge ONNX Runtime is, unless it is a whole one of another release.
+
+    Done once where nothing is refused; ``key`` says whose judgement it is. Raises what passes and judge raise, and
+    ``UnsupportedModelError`` for an opset that is not compiled.
+    """
+
+    def make(folder: Path) -> None:
+        material = Material(source=source, texts=(), isa=(), progress=partial(_progress, context))
+        model = _passed(source, passes, material, [], whole_runtime=whole_runtime, context=context)
+        if judge is not None:
+            judge(model)
+        elif not whole_runtime:
+            convert_to_ort(in_one_file(model, source), folder / UNOPTIMIZED, level="none")
+            (folder / UNOPTIMIZED).unlink()
+        (folder / "taken").touch()
+
+    inputs = {
+        **source_key(source),
+        "passes": key_of_passes(passes, context),
+        "judge": key,
+        "longest": str(source.max_length),
+        "runtime": "whole" if whole_runtime else "",
+        "edgepack": version("edgepack"),
+        "prepare": PREPARE_SCHEMA,
+    }
+    context.store.cached("taken", inputs, make)
 
 
 @contextmanager
@@ -163,7 +215,7 @@ def _write(model: onnx.ModelProto, model_format: str, folder: Path) -> None:
 
 
 def _needs(folder: Path) -> Operators | None:
-    """Of every form that the model takes on the device, from the file's own to the fully optimized one; of one that was not
+    """Operators of every form that the model takes on the device, from the file's own to the fully optimized one; of one that was not
     converted it is not known."""
     files = sorted(folder.glob("*.ort"))
     return union(map(operators_of_ort_model, files)) if files else None

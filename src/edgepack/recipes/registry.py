@@ -14,8 +14,8 @@ from edgepack.plugins.blame import blamed_on, listed
 from edgepack.records.recipe import Recipe
 from edgepack.records.target import ModelOptions, Pass
 from edgepack.targets import read_pass
-from edgepack.typed import Malformed, check_value
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
+from edgepack.toml_schema import Malformed, check_value
 
 if TYPE_CHECKING:
     import onnx
@@ -98,7 +98,7 @@ def apply(
     """What a pass makes of a model. Raises ``PluginError`` for a plugin's pass that fails, or makes none."""
     import onnx
 
-    from edgepack.models.graph.aside import gathered_where_they_fit
+    from edgepack.models.graph.external_weights import gathered_where_they_fit
 
     found = pass_named(step.name, context)
     transform = _transform_of(found)

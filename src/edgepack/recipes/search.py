@@ -18,8 +18,8 @@ from edgepack.errors import UnsupportedModelError
 from edgepack.files.frames import FRAMES, compress
 from edgepack.files.store import sha256_of
 from edgepack.models.fuse.fusion import fuse
-from edgepack.models.graph.aside import load_graph
 from edgepack.models.graph.editor import edit
+from edgepack.models.graph.external_weights import load_graph
 from edgepack.models.graph.precision import quantized_by
 from edgepack.models.heads.classification import head_weights
 from edgepack.models.ort.session import open_session, session_options
@@ -33,10 +33,10 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.recipe import ALL
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions, Pass, Platform
-from edgepack.typed import read_table
+from edgepack.toml_schema import read_table
 from edgepack.verifier.gate import NEIGHBOURS, verification_texts
-from edgepack.verifier.quality import COMPANY, measure_quality
-from edgepack.verifier.scores import scores_of
+from edgepack.verifier.outputs.scores import scores_of
+from edgepack.verifier.vector_quality import COMPANY, measure_quality
 
 LAYER = re.compile(r"^(.*?\d+)\.")
 FUSED = Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False})
@@ -253,7 +253,7 @@ def _fused(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _head_digest(source: ModelSource) -> str:
-    """Of the last layer, which is no part of the model file; empty where there is none."""
+    """Digest of the last layer, which is no part of the model file; empty where there is none."""
     if (head := source.head) is None:
         return ""
     layer = b"".join(part.tobytes() for part in head_weights(head, source.dimension))

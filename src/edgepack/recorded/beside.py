@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgepack.building.outcome import report_file_of
 from edgepack.files.store import Store
-from edgepack.pipeline import report_file_of
 from edgepack.recorded.whose_word import word_of_report
 from edgepack.records.word import Word
 from edgepack.signing.keys import PublicKey
-from edgepack.typed import parse_foreign, read_foreign
+from edgepack.toml_schema import parse_foreign, read_foreign
 
 MOST = 16 << 20
 """Bytes that a report may have; edgepack's own have some thousands."""

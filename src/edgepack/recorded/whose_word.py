@@ -8,7 +8,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.word import HERE, MAKER, STORE, Word
 from edgepack.signing.keys import PublicKey
 from edgepack.signing.signatures import require_signed, require_signed_file
-from edgepack.verifier.made_here import is_from_store, is_made_here, reports_of
+from edgepack.verifier.trusted_bundles import is_from_store, is_made_here, reports_of
 
 
 def word_of_bundle(

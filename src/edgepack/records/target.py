@@ -117,7 +117,7 @@ class ModelOptions:
     route: str | None = None
 
     def for_scores(self) -> Self:
-        """The same with the recipe of models with scores."""
+        """Options with the recipe of models with scores."""
         return replace(self, recipe=self.score_recipe or self.recipe, score_recipe=None)
 
     @property
@@ -128,7 +128,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a bundle is for: a TOML file, read and checked."""
+    """A kind of device, and what its bundle has to be: a TOML file, read and checked."""
 
     name: str
     summary: str
@@ -153,6 +153,8 @@ class Target:
     """The builder's own options, unchecked: a builder's ``create`` checks them."""
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Plugins' own tables, unchecked: what stands in ``[x-NAME]``, by ``NAME``; in the manifest it is ``target.extra``."""
+    best_for: str = ""
+    """What people take it for, for lists of targets; empty: its summary says it."""
     origin: str = ""
     """The file or plugin that the target came from."""
     settings: tuple[str, ...] = ()

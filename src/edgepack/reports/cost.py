@@ -10,7 +10,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import PluginError, UsageError
 from edgepack.plugins.blame import blamed_on
 from edgepack.records.report import DownloadCost, PriceList, Tier
-from edgepack.typed import Malformed, check_value, load_toml, read_table
+from edgepack.toml_schema import Malformed, check_value, load_toml, read_table
 
 SCHEMA = 1
 AXIS = "prices"

@@ -20,10 +20,13 @@ def render_inspection(inspection: ModelInspection) -> Group:
     """Facts, weights by part, operators before and after fusion, what hinders, and the recipe that fits."""
     warnings = [Text(f"warning: {warning}", style="yellow") for warning in inspection.warnings]
     hindrances = [Text(f"note: {hindrance}", style="yellow") for hindrance in inspection.hindrances]
-    recipe = Text.assemble("recommended recipe: ", (inspection.recipe, "bold"), f", {inspection.reason}")
+    recipe = Text.assemble("by recipe ", (inspection.recipe, "bold"), f": {inspection.reason}")
+    if (target := inspection.recommended) is not None:
+        recipe.append("\nrecommended: ").append(f"--target {target.target}", style="bold")
+        recipe.append(f" by its recipe{target.recipe and f', {target.recipe}'}")
     lacking = [Text(_lacking(fit)) for fit in inspection.providers if fit.missing]
     tables = (_facts(inspection), _parts(inspection), _operators(inspection), _providers(inspection))
-    return blocks(*tables, *lacking, Text(), *warnings, *hindrances, recipe)
+    return blocks(*tables, *lacking, *_targets(inspection), Text(), *warnings, *hindrances, recipe)
 
 
 def _facts(inspection: ModelInspection) -> Table:
@@ -94,6 +97,24 @@ def _providers(inspection: ModelInspection) -> Table:
         parts = "" if fit.partitions is None else str(fit.partitions)
         add_row(made, fit.provider, f"{fit.supported}/{fit.nodes}", fit.verdict, parts, fit.form)
     return made
+
+
+def _targets(inspection: ModelInspection) -> list[Table]:
+    """What each target makes of the model, and below it why others make nothing."""
+    taken = [row for row in inspection.targets if row.taken]
+    made = table("target", "recipe", Number("archive MB"), Number("memory MB"), "best for", title="targets")
+    for row in taken:
+        sizes = ("" if size is None else f"{size / 1e6:.1f}" for size in (row.archive, row.memory))
+        add_row(made, row.target, row.recipe or "its own", *sizes, row.best_for)
+    refused = {row.target: (row.reason, row.hint) for row in inspection.targets if not row.taken}
+    tables = [made] if taken else []
+    if refused:
+        not_taken = table("target", "why not", "instead", title="targets that refuse the model")
+        for reason, hint in dict.fromkeys(refused.values()):
+            names = ", ".join(name for name, why in refused.items() if why == (reason, hint))
+            add_row(not_taken, names, reason, hint)
+        tables.append(not_taken)
+    return tables
 
 
 def _lacking(fit: ProviderSupport) -> str:

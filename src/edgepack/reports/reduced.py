@@ -9,8 +9,8 @@ from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError
 from edgepack.files.store import sha256_of
 from edgepack.foundry.compile.compiled import compiled_archives
-from edgepack.foundry.link.library import reduce_runtime
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.link.reduced_library import reduce_runtime
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.models.ort.releases import lacking, stock_release
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.plugins.context import host_context
@@ -29,7 +29,7 @@ class ReducedSize:
 
 
 def reduced_size(model: Path, platform: Platform) -> ReducedSize:
-    """Of the runtime for a model's file, linked if its kernels are compiled on this machine: nothing is fetched or compiled."""
+    """Size of the runtime for a model's file, linked if its kernels are compiled on this machine: nothing is fetched or compiled."""
     if model.suffix not in (".onnx", ".ort"):
         return ReducedSize(reason="not compared: the model is in a plugin's own format")
     if model.suffix == ".onnx":

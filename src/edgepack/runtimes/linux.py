@@ -8,7 +8,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import UsageError
 from edgepack.files.elf import architecture, is_elf, version_key
 from edgepack.foundry.explain.sizes import ELF, Form
-from edgepack.foundry.link.library import SONAME, reduce_runtime
+from edgepack.foundry.link.reduced_library import SONAME, reduce_runtime
 from edgepack.foundry.platform import Emulator, RuntimeOptions
 from edgepack.foundry.processor import Processor
 from edgepack.foundry.processors.aarch64 import AARCH64
@@ -16,7 +16,7 @@ from edgepack.foundry.processors.x86_64 import X86_64
 from edgepack.foundry.proof.emulator import find_qemu
 from edgepack.foundry.proof.prove import prove, prove_file
 from edgepack.foundry.release import Release
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.toolchains.choose import require_protection, toolchain_for, zig_for
 from edgepack.foundry.toolchains.toolchain import CLibrary, NativeToolchain
 from edgepack.records.model import PreparedModel

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from edgepack.context import BuildContext
 from edgepack.foundry.compile.compiled import compiled_archives, sources_at_hand
 from edgepack.foundry.release import Release
-from edgepack.foundry.releases.known import RELEASE, RELEASES
+from edgepack.foundry.releases.registry import RELEASE, RELEASES
 from edgepack.models.ort.releases import brought, has_stock_files, stock_releases
 
 AT_HAND, PINNED = "at hand", "pinned"

@@ -23,7 +23,7 @@ from edgepack.signing.envelope import (
 )
 from edgepack.signing.keys import PrivateKey, PublicKey
 from edgepack.signing.statement import require_statement_of, statement_of
-from edgepack.words import foreign
+from edgepack.terminal_text import foreign
 
 SUFFIX = ".sigstore.json"
 """What the signature of a file is called, behind the file's own name."""
@@ -130,7 +130,7 @@ def require_name(bundle: Bundle, name: str) -> None:
 
 
 def require_numbers(version: str) -> str:
-    """The same; raises ``UsageError`` for a version that nothing can be compared with."""
+    """Version as numbers; raises ``UsageError`` for a version that nothing can be compared with."""
     if _numbers(version) is None:
         raise UsageError(f"{version!r} is not a version of numbers and dots", hint="e.g. --min-version 1.2.0")
     return version

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgepack.bundles.manifest import MANIFEST, file_entry, write_manifest
 from edgepack.context import BuildContext
 from edgepack.errors import CannotRunHere, EdgepackError, VerificationError
 from edgepack.files.store import disk_errors
@@ -64,6 +66,23 @@ def linked_copy(bundle: Bundle, prefix: str, *, context: BuildContext) -> Path:
     return folder
 
 
+def with_program(bundle: Bundle, program: Path, *, context: BuildContext) -> Bundle:
+    """A copy with another program, for this host: of the same arithmetic, it makes the vectors of one that no host runs."""
+    folder = linked_copy(bundle, "twin-", context=context)
+    name = str(bundle.manifest["runner"]["program"])
+    for path in (name, MANIFEST):
+        (folder / path).unlink()
+    shutil.copy(program, folder / name)
+    files = [
+        file_entry(folder / name, root=folder, part=str(file["part"])) if file["path"] == name else file
+        for file in bundle.manifest["files"]
+    ]
+    here = {**bundle.manifest["target"], "platform": {"os": "linux", "arch": platform.machine()}}
+    manifest = {**bundle.manifest, "files": files, "target": here}
+    write_manifest(folder, manifest)
+    return Bundle(directory=folder, manifest=manifest)
+
+
 def _link(source: str, destination: str) -> None:
     try:
         os.link(source, destination)
@@ -72,7 +91,7 @@ def _link(source: str, destination: str) -> None:
 
 
 def _fill_with_zeros(file: Path) -> None:
-    """As many as the file has bytes: the programs look at sizes when they start."""
+    """Fill a file with as many zeros as it has bytes: the programs look at sizes when they start."""
     size, mode = file.stat().st_size, file.stat().st_mode
     file.unlink()
     with file.open("wb") as stream:

@@ -15,7 +15,7 @@ from edgepack.records.figures import LIMITS, shortfalls
 from edgepack.records.model import FLOAT_PRECISIONS, ModelSource
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions, Platform
-from edgepack.typed import Malformed, read_table
+from edgepack.toml_schema import Malformed, read_table
 
 INCOMPARABLE = ("origin", "graph_by", "pooling_from", "set", "warnings")
 """Keys of a source's section that depend on how the model was named, or on which edgepack read it."""
@@ -186,7 +186,7 @@ def _require_operators(bundle: Bundle) -> None:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """As JSON: ``1`` is not ``true``."""
+    """Compare as JSON: ``1`` is not ``true``."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from edgepack.bundles.golden import Embed, digest_of
 from edgepack.context import BuildContext
-from edgepack.errors import BundleError, CannotRunHere, ProofError, ToolError
+from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
 from edgepack.files.elf import architecture, needed_libraries
 from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.platform import LibrarySystem
@@ -105,7 +105,11 @@ def prove_bundle(
         # What no processor runs by itself, a script or a page, has the one level of what does run it.
         device = str(bundle.manifest["target"]["platform"]["arch"])
         level = HERE if device == platform.machine() else device
-        if system := find_system(bundle.system, bundle.program, context=context):
+        try:
+            system = find_system(bundle.system, bundle.program, context=context)
+        except MissingToolError as error:
+            return (LevelProof(level=level, proved=False, reason=error.message),)
+        if system:
             command = tuple(system.command(device))
             under = Way(level=level, by=f"{system.name} {system.version}", emulation=command)
             proved = prove_way(attempt, under)

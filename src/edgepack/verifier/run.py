@@ -15,10 +15,11 @@ from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, EdgepackError, MissingToolError, ProofError
 from edgepack.files.elf import architecture
 from edgepack.foundry.platforms import platforms
-from edgepack.foundry.processors.known import find_processor
+from edgepack.foundry.processors.registry import find_processor
 from edgepack.foundry.proof.emulator import find_emulator, find_system
 from edgepack.models.token_reference import TextOutputs
 from edgepack.records.bundle import Bundle
+from edgepack.terminal_text import foreign
 from edgepack.verifier.command import command_of, has_provider, plugin_of, view_for
 from edgepack.verifier.confined.answers import BadAnswer, read_answers, whole_numbers
 from edgepack.verifier.confined.found import find_sandbox
@@ -26,7 +27,6 @@ from edgepack.verifier.confined.limits import RunLimits, limits_for
 from edgepack.verifier.confined.needs import interpreter_of, what_it_needs
 from edgepack.verifier.confined.program import Ended, confine
 from edgepack.verifier.confined.sandbox import View
-from edgepack.words import foreign
 
 T = TypeVar("T")
 Elsewhere = Callable[[Bundle, Sequence[str | Path], str, RunLimits], Ended]
@@ -113,7 +113,7 @@ class BundleRunner:
         return _read(bundle, "tokens", said, len(texts), whole_numbers)
 
     def scores(self, bundle: Bundle, texts: Sequence[str | tuple[str, str]]) -> list[list[float]]:
-        """Of each text, or pair of a query and a text, the scores of the bundle's labels. Raises what ``embed`` raises."""
+        """Scores of each text, or pair of a query and a text, the scores of the bundle's labels. Raises what ``embed`` raises."""
         model = bundle.manifest["model"]
         pairs = isinstance(texts[0], tuple)
         options = ["--pairs"] if pairs else ["--classify"]
@@ -148,7 +148,7 @@ class BundleRunner:
         return _read(bundle, "outputs", said, len(texts), _outputs_of)
 
     def vectors(self, bundle: Bundle, texts: Sequence[str], options: Sequence[str] = ()) -> list[list[float]]:
-        """As ``embed``, but for what is done where only the device is missing; ``options`` are the program's."""
+        """Vectors as of ``embed``, but for what is done where only the device is missing; ``options`` are the program's."""
         if not texts:
             return []
         output = self._answers(bundle, [*command_of(bundle, trusted=self.trusted), *options], texts)

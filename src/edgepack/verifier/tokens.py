@@ -45,7 +45,7 @@ def compare_tokens(
         if encoding.ids and list(ids) != encoding.ids:
             raise VerificationError(
                 f"the bundle's tokenizer makes {first_difference(ids, encoding.ids)} of {text!r}, and tokenizers {first_difference(encoding.ids, ids)}",
-                hint="please report it with the model's name; --target linux-x86, or --set runner=pyinstaller, has the library",
+                hint="please report it with the model's name; --target linux-x86 has the library",
             )
     return len(tried)
 

@@ -103,7 +103,9 @@ def test_what_a_pass_of_another_plugin_makes_is_known_afterwards(
 
 
 def test_devices_of_another_system_are_refused(context: HostContext) -> None:
-    with pytest.raises(TargetError, match="builder engine makes bundles for linux, not for windows"):
+    with pytest.raises(
+        TargetError, match="builder engine makes bundles for linux and macos, not for windows"
+    ):
         create_builder(replace(target(), platform=replace(target().platform, os="windows")), context)
 
 

@@ -5,7 +5,8 @@ A mutant is one change of a line that compiles. What is not here because nothing
 - attention's last tile of causal texts (``if (task.causal) last = …``), and its loops for two vectors: slower, the same numbers;
 - zeros behind a short tile's keys: scores of what lies there are overwritten;
 - zeros behind a block's queries: what is made of them is read by nobody;
-- ``score > 0.5f * LOWEST``: what a tile of masked keys alone adds is faded to nothing by the tile that has a query's own key;
+- ``earlier > 0.5f * LOWEST``: what a tile of masked keys alone adds is faded to 2^-100 of it without that, and then to nothing seen;
+- what is fetched before it is wanted: slower without;
 - rows of a piece rounded down: more pieces, of fewer rows;
 - dpbusds for dpbusd: sums stay below 2^31, so nothing saturates;
 - ``if (!task.tokens) return``: a text of no tokens has nothing to attend to;
@@ -57,6 +58,11 @@ def attention(now: str, then: str, *, level: str = "avx2") -> Mutant:
     return kernel("attention", now, then, level=level, file="attention.inc")
 
 
+def bits(file: str, now: str, then: str, *, level: str) -> Mutant:
+    """What one digest of a small plan's vectors sees."""
+    return Mutant(file=file, now=now, then=then, test="test_bits.py::test_one_digest", level=level)
+
+
 def session(test: str, now: str, then: str) -> Mutant:
     return Mutant(file="session.cc", now=now, then=then, test=f"test_session.py::test_{test}")
 
@@ -67,9 +73,16 @@ NORMS = (
     kernel("norms", "/ float(width) + epsilon)", "/ float(width))"),
     kernel("norms", "squares.parts[part] += numbers * numbers", "squares.parts[part] = numbers * numbers"),
     kernel("norms", "task.without_mean ? 0 : sum_of(total)", "sum_of(total)"),
-    kernel("norms", "if (task.shift) numbers += load(task.shift + at);", ""),
+    kernel("norms", "if (task.shift) numbers += load(task.shift + column);", ""),
     kernel("norms", "    total += turned<1>(total);\n", "", file="numbers.inc"),
-    kernel("norms", "quantize_row(output, task.smoothing, 0", "quantize_row(output, nullptr, 0"),
+    kernel(
+        "norms",
+        "quantize_few(output, width, task.smoothing, 0",
+        "quantize_few(output, width, nullptr, 0",
+    ),
+    kernel("norms", "- means[each])", "- means[0])"),
+    kernel("norms", "* by[each] *", "* by[0] *"),
+    kernel("norms", "first < FEW ? task.rows - first : FEW", "first < FEW ? FEW : FEW"),
     kernel(
         "norms_of_heads", "root_of(numbers, 0, task.epsilon, task.size)", "root_of(numbers, 0, 0, task.size)"
     ),
@@ -88,8 +101,13 @@ BYTES = (
         file="numbers.inc",
     ),
     kernel(
-        "bytes", "quantize_row(task.input + row * task.stride,", "quantize_row(task.input + row * task.width,"
+        "bytes",
+        "quantize_few(task.input + row * task.stride, task.stride,",
+        "quantize_few(task.input + row * task.width, task.width,",
     ),
+    kernel("bytes", "range_of(rows + each * stride", "range_of(rows + each * width"),
+    kernel("bytes", "    for (; at < width; at += LANES) look(at, 0);\n", ""),
+    kernel("bytes", "larger(most[2], most[3])", "most[2]"),
     kernel("zeros_are_the_byte_of_zero", "range > SMALLEST_RANGE ? range : SMALLEST_RANGE", "range"),
     kernel(
         "halves_go_to_even_bytes",
@@ -157,8 +175,8 @@ BITS = (
     kernel("products", "#pragma clang fp contract(off)", "", level="avx512", file="unfused.h"),
     kernel(
         "norms",
-        "                total.parts[part] += numbers;\n",
-        "                total.parts[0] += numbers;\n",
+        "            total.parts[part] += numbers;\n",
+        "            total.parts[0] += numbers;\n",
     ),
     numbers(
         "norms",
@@ -171,12 +189,18 @@ BITS = (
     numbers("gates", "below = power / (1.0f + power)", "below = power * (1.0f / (1.0f + power))"),
     attention("constexpr float LOG2E = 1.44269504f", "constexpr float LOG2E = 1.44269516f"),
     attention("127.0f / range", "1 / scale"),
+    bits("unfused.h", "#pragma clang fp contract(off)", "#pragma clang fp contract(fast)", level="avx512"),
+    bits("kernels.inc", "total.parts[part] += numbers;\n", "total.parts[0] += numbers;\n", level="avx2"),
+    bits("numbers.inc", "total += turned<2>(total);", "total += turned<3>(total);", level="sse41"),
+    bits("numbers.inc", "0.242210984f", "0.242210999f", level="base"),
+    bits("numbers.inc", "1.6666665459e-1f", "1.6665e-1f", level="avx2"),
 )
 ATTENTION = (
     attention("tiles.query_scales[tile.at + each];", "tiles.query_scales[tile.at];"),
     attention("tiles.key_scales + tile.first + at)", "tiles.key_scales + at)"),
-    attention("largest = larger(largest, load(row + key))", "largest = smaller(largest, load(row + key))"),
-    attention("total * fade + sum_of(sums)", "total + sum_of(sums)"),
+    attention("largest = larger(largest, load(scores", "largest = smaller(largest, load(scores"),
+    attention("load(totals + at) * load(made.fades + at)", "load(totals + at)"),
+    attention("tiles.totals[tile.at + each] = totals[each]", "tiles.totals[tile.at + each] = totals[0]"),
     attention("at < tile.padded; at++) row[at] = LOWEST;", "at < tile.padded; at++) row[at] += 0;"),
     attention("apart > task.radius)", "apart >= task.radius)"),
     attention("task.causal && key > query", "task.causal && key >= query"),
@@ -186,10 +210,10 @@ ATTENTION = (
     attention("last = end + task.radius < last ? end + task.radius : last", "last = end < last ? end : last"),
     attention("task.value + group * task.size", "task.value"),
     attention("1 / tiles.totals[at]", "1 / tiles.totals[0]"),
-    attention("load(to) * weighed[each].fade", "load(to)"),
+    attention("load(to) * weighed.fades[each]", "load(to)"),
     attention("power *= load(tiles.value_scales + tile.first + key);", ""),
-    attention("heavy / 255.0f}", "heavy / 256.0f}"),
-    attention("share = 255.0f / heavy", "share = 254.0f / heavy"),
+    attention("load(heavy + at) / 255.0f", "load(heavy + at) / 256.0f"),
+    attention("255.0f / load(heavy + at)", "254.0f / load(heavy + at)"),
     attention("int(each * PART_BITS)", "int(each * PART_BITS / 2)"),
     attention("(MIDDLE - QUERY_ZERO)", "MIDDLE", level="avx512"),
     attention("sum += load(values + key", "sum = load(values + key"),
@@ -262,8 +286,8 @@ LEVELS = (
     arm64("products", "int32_t(0x80808080)", "int32_t(0x00808080)", file="kernels_neon.cc"),
     arm64(
         "attention",
-        "largest = larger(largest, load(row + key))",
-        "largest = smaller(largest, load(row + key))",
+        "largest = larger(largest, load(scores",
+        "largest = smaller(largest, load(scores",
         file="attention.inc",
     ),
 )

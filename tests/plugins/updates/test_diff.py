@@ -22,8 +22,8 @@ from edgepack.records.word import MAKER
 from edgepack.signing.signatures import sign_path
 from edgepack.testing.script import HAS
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.made_here import remember
 from edgepack.verifier.tasks.wordnet import Task
+from edgepack.verifier.trusted_bundles import remember
 from edgepack_updates import compare
 from edgepack_updates.compare import Drift, measure_drift
 from edgepack_updates.difference import difference, opened

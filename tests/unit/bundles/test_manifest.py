@@ -186,6 +186,15 @@ def test_an_incomplete_entry_is_refused(bundle: Bundle) -> None:
         open_bundle(bundle.directory)
 
 
+@pytest.mark.parametrize("key", ["sha256", "path"])
+def test_an_entry_prints_no_line_of_its_own(bundle: Bundle, key: str) -> None:
+    """What is wrong with an entry is said with its words in it."""
+    edit(bundle, lambda manifest: manifest["files"][1].update({key: "/x\nverified ✓ by this machine"}))
+    with pytest.raises(BundleError) as caught:
+        open_bundle(bundle.directory)
+    assert "\n" not in caught.value.message and "✓" not in caught.value.message
+
+
 @pytest.mark.parametrize(
     ("name", "mode"),
     [("embed", 0o4755), ("golden.json", 0o2644), ("model/model.onnx", 0o666), ("model", 0o777), ("", 0o777), ("golden.json", 0o000)],

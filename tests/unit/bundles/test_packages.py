@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from edgepack.building.outcome import report_file_of
 from edgepack.bundles.archive import bundle_entries, unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.bundles.packages import make_packages, packagers_of
 from edgepack.context import Extension
 from edgepack.errors import PluginError, TargetError, UsageError
 from edgepack.files.pack import TarEntry, write_tarball
-from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
-from edgepack.recorded.again import report_again
+from edgepack.recorded.measured_again import report_again
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.report import PackageSize, Verification
 from edgepack.records.target import ModelOptions, Platform, Target

@@ -14,7 +14,7 @@ from tests.support.house import ROOT
 from edgepack.bundles.components import components_of
 from edgepack.bundles.model_card import model_card
 from edgepack.foundry.link.index import known_units
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.licenses.components import known_components, linked_component
 from edgepack.licenses.vulnerabilities import Vulnerability, known_vulnerabilities
 from edgepack.records.bundle import Bundle, RunnerArtifact

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,13 +25,13 @@ from edgepack.device.record import (
 )
 from edgepack.errors import BundleError, DeviceError, EdgepackError, OutputError, SignatureError
 from edgepack.files.store import Store
+from edgepack.finished_bundle import OWN_LIMITS
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import ModelOptions
 from edgepack.records.word import HERE
 from edgepack.signing.envelope import PAYLOAD_TYPE, pae
 from edgepack.signing.keys import PrivateKey
 from edgepack.signing.signatures import signature_of
-from edgepack.verification import OWN_LIMITS
 
 
 @dataclass(frozen=True)
@@ -303,3 +304,36 @@ def test_an_unsigned_record_takes_the_old_signature_away(made: Made) -> None:
         require_device(
             made.file, made.bundle, "pi4", limits=OWN_LIMITS, key=None, store=Store(root=Path("/nonexistent"))
         )
+
+
+@pytest.mark.parametrize("bad", ["x\n\nverified ✓ by this machine", "\x1b[2Jx", "y" * 100_000])
+def test_what_is_wrong_with_a_record_is_said_in_one_line(made: Made, bad: str) -> None:
+    said = json.loads(made.file.read_text())
+    device = said["predicate"]["devices"][0]
+    for change in (
+        {"verification": {**device["verification"], "limits": {bad: {}}}},
+        {bad: 1},
+        {"id": [bad]},
+        {"status": bad},
+    ):
+        altered = {**said, "predicate": {**said["predicate"], "devices": [{**device, **change}]}}
+        made.file.write_text(json.dumps(altered))
+        with pytest.raises(BundleError) as caught:
+            read_record(made.file, key=None, store=made.store)
+        words = caught.value.message + (caught.value.hint or "")
+        assert words.isprintable() and "✓" not in words and len(words) < 1000
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "other"])
+def test_what_lies_in_the_place_of_a_signature_is_not_sent_along(kind: str, made: Made) -> None:
+    """Beside a stranger's bundle it may lead to a private key; `push` would publish it."""
+    content = made.signature.read_bytes()
+    made.signature.unlink()
+    if kind == "link":
+        made.file.with_name("private").write_bytes(content)
+        made.signature.symlink_to(made.file.with_name("private"))
+    elif kind == "pipe":
+        os.mkfifo(made.signature)
+    else:
+        made.signature.write_text('{"private": "key"}')
+    assert record_files(made.bundle.directory, made.bundle) == (made.file,)

@@ -10,14 +10,14 @@ from rich.console import Console
 from tests.support.device_records import result, verification
 from tests.support.signed import key_in, write_small_bundle
 
+from edgepack.building.outcome import report_file_of
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.device.record import record_file_of, write_record
 from edgepack.errors import SignatureError
 from edgepack.files.store import Store, sha256_of
-from edgepack.pipeline import report_file_of
 from edgepack.plugins.context import HostContext
-from edgepack.recorded.again import report_again
 from edgepack.recorded.devices import render_devices
+from edgepack.recorded.measured_again import report_again
 from edgepack.records.device import DeviceResult, OnDevices
 from edgepack.records.report import Verification
 from edgepack.reports.measure import measure, weigh
@@ -26,7 +26,7 @@ from edgepack.reports.page.html import render_html
 from edgepack.reports.text import as_record, render
 from edgepack.signing.keys import PrivateKey
 from edgepack.signing.signatures import sign_path
-from edgepack.verifier.made_here import remember
+from edgepack.verifier.trusted_bundles import remember
 
 NO_GPU = Verification(status="not verified", reason="not on a GPU (no driver)", texts=200, mean_cosine=0.99)
 

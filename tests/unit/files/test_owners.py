@@ -10,7 +10,7 @@ import pytest
 
 from edgepack.files.owners import is_ours
 from edgepack.files.store import Store
-from edgepack.verifier.made_here import is_made_here, remember
+from edgepack.verifier.trusted_bundles import is_made_here, remember
 
 STRANGER = 4242
 DIGEST = "0" * 64

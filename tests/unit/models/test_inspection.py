@@ -56,7 +56,7 @@ def test_a_static_model_is_said_to_be_one(
         context=context,
     )
     assert (found.recipe, found.hindrances) == (recipe, ())
-    for word in ("static model", "no transformer", "linux-x86-static", "linux-arm64-static"):
+    for word in ("static model", "no transformer"):
         assert word in found.reason
     names = {file.name for file in built_in_targets()}
     assert {f"{name}.toml" for name in TABLE_TARGETS} <= names

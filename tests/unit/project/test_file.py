@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import UsageError
-from edgepack.project.cells import cells_of
 from edgepack.project.file import find_project
+from edgepack.project.matrix import cells_of
 
 PROJECT = """
 plugins = ["kiosk"]

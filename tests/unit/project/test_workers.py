@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.fleet import orders_of, survive
 
-from edgepack.project.orders import Order, Result
+from edgepack.project.jobs import Order, Result
 from edgepack.project.workers import elsewhere, in_processes
 
 

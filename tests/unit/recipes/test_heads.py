@@ -17,7 +17,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import Dense, ModelSource, Pooling
 from edgepack.records.target import ModelOptions
-from edgepack.typed import load_toml
+from edgepack.toml_schema import load_toml
 
 
 def headed(folder: Path, pooling: Pooling) -> ModelSource:

@@ -19,7 +19,7 @@ from edgepack.recipes.model_files import convert_model
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.target import ModelOptions, Pass
-from edgepack.typed import load_toml
+from edgepack.toml_schema import load_toml
 
 RECIPES = tuple(load_toml(files("edgepack.recipes") / "recipes.toml"))
 TEXTS = ("hello world", "a small model", "hello")

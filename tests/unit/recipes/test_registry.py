@@ -16,7 +16,7 @@ from edgepack.own import PASSES
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.registry import parameters_of, pass_named, passes_for, passes_of, recipe_named
 from edgepack.records.target import ModelOptions, Pass
-from edgepack.typed import load_toml
+from edgepack.toml_schema import load_toml
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from edgepack.records.report import LengthMemory, Memory, Report, Verification
 from edgepack.reports.page.html import render_html
 from edgepack.reports.text import as_json, memory_line
-from edgepack.typed import read_table
+from edgepack.toml_schema import read_table
 
 MEMORY = Memory(
     budget=100_000_000,

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from edgepack.foundry.compile import compiled
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.sources.pinned import store_path
 from edgepack.models.ort.releases import FILES, stock_release
 from edgepack.plugins.context import HostContext

@@ -6,7 +6,7 @@ import pytest
 from tests.support.signed import key_in
 from tests.unit.signing.test_signatures import ROTATED
 
-from edgepack import library
+from edgepack import python_api
 from edgepack.bundles.manifest import SIGNATURE
 from edgepack.signing.keys import PrivateKey
 
@@ -21,7 +21,7 @@ def judge(folder: Path, public: Path) -> None:
 
 
 def test_model_signing_takes_what_is_signed_here(tmp_path: Path, folder: Path, key: PrivateKey) -> None:
-    assert library.sign(folder, key=tmp_path / "key.key") == [folder / SIGNATURE]
+    assert python_api.sign(folder, key=tmp_path / "key.key") == [folder / SIGNATURE]
     judge(folder, tmp_path / "key.pub")
     key_in(tmp_path, ROTATED)
     with pytest.raises(ValueError, match="Key mismatch"):
@@ -34,5 +34,5 @@ def test_what_model_signing_signs_is_taken_here(tmp_path: Path, folder: Path, ke
     how = hashing.Config().set_allow_symlinks(True).set_ignored_paths(paths=[folder / SIGNATURE])
     config = signing.Config().use_elliptic_key_signer(private_key=tmp_path / "key.key")
     config.set_hashing_config(how).sign(folder, folder / SIGNATURE)
-    found = library.check_signature(folder, key=tmp_path / "key.pub")
+    found = python_api.check_signature(folder, key=tmp_path / "key.pub")
     assert (found.name, found.files, found.key) == ("sample", 8, key.public.hint)

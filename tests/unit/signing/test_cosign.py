@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.signed import key_in
 
-from edgepack import library
+from edgepack import python_api
 from edgepack.console import Story
 from edgepack.errors import EdgepackError, SignatureError
 from edgepack.fetch.debian import Package, fetch_packages
@@ -52,7 +52,7 @@ VERIFY = ("verify-blob", "--insecure-ignore-tlog=true", "--bundle", "file.sigsto
 
 def test_cosign_takes_what_is_signed_here(cosign: Path, tmp_path: Path, key: PrivateKey) -> None:
     (tmp_path / "file").write_bytes(b"an archive")
-    library.sign(tmp_path / "file", key=tmp_path / "key.key")
+    python_api.sign(tmp_path / "file", key=tmp_path / "key.key")
     key_in(tmp_path, "other")
     right = run(cosign, tmp_path, *VERIFY, "--key", "key.pub", "file")
     assert (right.returncode, right.stderr.splitlines()[-1]) == (0, "Verified OK"), right.stderr
@@ -88,7 +88,7 @@ def test_cosign_takes_a_statement_that_is_signed_here(cosign: Path, tmp_path: Pa
         "predicate": {"buildDefinition": {}, "runDetails": {}},
     }
     (tmp_path / "provenance.json").write_text(json.dumps(statement))
-    library.sign(tmp_path / "provenance.json", key=tmp_path / "key.key")
+    python_api.sign(tmp_path / "provenance.json", key=tmp_path / "key.key")
     words = ["verify-blob-attestation", "--insecure-ignore-tlog=true", "--key", "key.pub"]
     words += ["--type", "slsaprovenance1", "--bundle", "provenance.json.sigstore.json", "file"]
     right = run(cosign, tmp_path, *words)

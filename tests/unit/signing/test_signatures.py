@@ -10,17 +10,17 @@ import pytest
 from tests.support.command import edgepack
 from tests.support.signed import key_in
 
-from edgepack import library
+from edgepack import python_api
 from edgepack.bundles.archive import pack, unpack_bundle
 from edgepack.bundles.manifest import SIGNATURE, open_bundle
 from edgepack.errors import BundleError, OutputError, SignatureError, UsageError
 from edgepack.files.store import sha256_of
+from edgepack.finished_bundle import verify_again
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.signing.envelope import open_statement, require_sealed
 from edgepack.signing.keys import PrivateKey
 from edgepack.signing.signatures import sign_copy, signature_of
-from edgepack.verification import verify_again
 
 ROTATED = "other"
 
@@ -29,29 +29,29 @@ def test_a_bundle_without_a_signature_is_refused_where_one_is_asked_for(
     tmp_path: Path, folder: Path, key: PrivateKey
 ) -> None:
     with pytest.raises(SignatureError, match="is not signed"):
-        library.check_signature(folder, key=tmp_path / "key.pub")
+        python_api.check_signature(folder, key=tmp_path / "key.pub")
 
 
 def test_signing_again_changes_nothing_and_another_key_wants_to_be_meant(
     tmp_path: Path, folder: Path, key: PrivateKey
 ) -> None:
-    library.sign(folder, key=tmp_path / "key.key")
+    python_api.sign(folder, key=tmp_path / "key.key")
     before = (folder / SIGNATURE).read_bytes()
-    library.sign(folder, key=tmp_path / "key.key")
+    python_api.sign(folder, key=tmp_path / "key.key")
     assert (folder / SIGNATURE).read_bytes() == before
     key_in(tmp_path, ROTATED)
     with pytest.raises(OutputError, match="another signature"):
-        library.sign(folder, key=tmp_path / "other.key")
-    library.sign(folder, key=tmp_path / "other.key", force=True)
-    library.check_signature(folder, key=tmp_path / "other.pub")
+        python_api.sign(folder, key=tmp_path / "other.key")
+    python_api.sign(folder, key=tmp_path / "other.key", force=True)
+    python_api.check_signature(folder, key=tmp_path / "other.pub")
     with pytest.raises(SignatureError, match="another key"):
-        library.check_signature(folder, key=tmp_path / "key.pub")
+        python_api.check_signature(folder, key=tmp_path / "key.pub")
 
 
 def test_a_damaged_bundle_is_not_signed(tmp_path: Path, folder: Path, key: PrivateKey) -> None:
     (folder / "more").write_text("unlisted")
     with pytest.raises(BundleError, match="more is not in the manifest"):
-        library.sign(folder, key=tmp_path / "key.key")
+        python_api.sign(folder, key=tmp_path / "key.key")
     assert not (folder / SIGNATURE).exists()
 
 
@@ -61,16 +61,16 @@ def test_the_archive_beside_has_the_signature_in_it_and_one_of_its_own(
     archive = tmp_path / "sample.tar.zst"
     pack(open_bundle(folder), archive, context=context)
     signature = tmp_path / "sample.tar.zst.sigstore.json"
-    written = library.sign(folder, key=tmp_path / "key.key")
+    written = python_api.sign(folder, key=tmp_path / "key.key")
     assert written == [folder / SIGNATURE, archive, signature]
     assert (unpack_bundle(archive, tmp_path / "unpacked") / SIGNATURE).is_file()
-    library.check_signature(archive, key=tmp_path / "key.pub")
+    python_api.check_signature(archive, key=tmp_path / "key.pub")
     elsewhere = shutil.copy(archive, tmp_path / "elsewhere.tar.zst")
-    library.check_signature(elsewhere, key=tmp_path / "key.pub")
+    python_api.check_signature(elsewhere, key=tmp_path / "key.pub")
     with archive.open("ab") as stream:
         stream.write(b"x")
     with pytest.raises(SignatureError, match=r"or sample\.tar\.zst was changed"):
-        library.check_signature(archive, key=tmp_path / "key.pub")
+        python_api.check_signature(archive, key=tmp_path / "key.pub")
 
 
 def test_an_archive_may_be_signed_alone(
@@ -78,20 +78,20 @@ def test_an_archive_may_be_signed_alone(
 ) -> None:
     archive = tmp_path / "alone.tar.zst"
     pack(open_bundle(folder), archive, context=context)
-    library.sign(archive, key=tmp_path / "key.key")
-    assert library.check_signature(archive, key=tmp_path / "key.pub").files == 8
+    python_api.sign(archive, key=tmp_path / "key.key")
+    assert python_api.check_signature(archive, key=tmp_path / "key.pub").files == 8
     key_in(tmp_path, ROTATED)
     with pytest.raises(SignatureError, match="another key"):
-        library.check_signature(archive, key=tmp_path / "other.pub")
+        python_api.check_signature(archive, key=tmp_path / "other.pub")
 
 
 def test_a_statement_is_signed_as_one(tmp_path: Path, key: PrivateKey) -> None:
     file, other = tmp_path / "provenance.json", tmp_path / "other.json"
     file.write_text(json.dumps({"_type": "https://in-toto.io/Statement/v1", "predicateType": "mine"}))
     other.write_text(json.dumps({"_type": "mine"}))
-    assert library.sign(file, key=tmp_path / "key.key") == [signature_of(file)]
+    assert python_api.sign(file, key=tmp_path / "key.key") == [signature_of(file)]
     assert open_statement(signature_of(file), key.public)["predicateType"] == "mine"
-    library.sign(other, key=tmp_path / "key.key")
+    python_api.sign(other, key=tmp_path / "key.key")
     require_sealed(other, signature_of(other), key.public)
 
 
@@ -104,13 +104,13 @@ def test_provenance_names_the_archive_that_is_signed(
     subjects = [{"name": name, "digest": {"sha256": "old"}} for name in (archive.name, "sample.deb")]
     said = {"_type": "https://in-toto.io/Statement/v1", "subject": subjects, "predicateType": "mine"}
     provenance.write_text(json.dumps(said))
-    made = library.sign(folder, key=tmp_path / "key.key")
+    made = python_api.sign(folder, key=tmp_path / "key.key")
     assert made[-2:] == [provenance, signature_of(provenance)]
     subjects[0]["digest"] = {"sha256": sha256_of(archive)}
     assert open_statement(signature_of(provenance), key.public) == json.loads(provenance.read_text()) == said
     provenance.write_text("{}")
     with pytest.raises(BundleError, match=r"provenance\.json is damaged"):
-        library.sign(folder, key=tmp_path / "key.key")
+        python_api.sign(folder, key=tmp_path / "key.key")
 
 
 def test_verify_asks_before_it_runs_anything(
@@ -184,17 +184,17 @@ def rewritten(folder: Path, key: PrivateKey, old: str, new: str) -> None:
 def test_statements_that_say_something_else_are_refused(
     tmp_path: Path, folder: Path, key: PrivateKey, old: str, new: str, words: str
 ) -> None:
-    library.sign(folder, key=tmp_path / "key.key")
+    python_api.sign(folder, key=tmp_path / "key.key")
     rewritten(folder, key, old, new)
     with pytest.raises(SignatureError, match=words):
-        library.check_signature(folder, key=tmp_path / "key.pub")
+        python_api.check_signature(folder, key=tmp_path / "key.pub")
 
 
 def test_a_copy_with_another_file_is_signed_and_what_it_is_linked_to_stays(
     tmp_path: Path, folder: Path, key: PrivateKey
 ) -> None:
     """So that a program that refuses unsigned bundles is proved in copies, too."""
-    library.sign(folder, key=tmp_path / "key.key")
+    python_api.sign(folder, key=tmp_path / "key.key")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy, symlinks=True, copy_function=os.link)
@@ -203,7 +203,7 @@ def test_a_copy_with_another_file_is_signed_and_what_it_is_linked_to_stays(
     (copy / "embed").chmod(0o755)
     (copy / "more.so").write_bytes(b"what is loaded into it")
     sign_copy(Bundle(directory=copy, manifest=open_bundle(folder).manifest), key)
-    assert library.check_signature(copy, key=tmp_path / "key.pub").files == 9
+    assert python_api.check_signature(copy, key=tmp_path / "key.pub").files == 9
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -226,21 +226,21 @@ def test_an_older_bundle_is_refused_where_a_version_is_asked_for(
     """Also where it is signed as rightly as today's."""
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps({**manifest, **({"version": said} if said else {})}))
-    library.sign(folder, key=tmp_path / "key.key")
+    python_api.sign(folder, key=tmp_path / "key.key")
     public = tmp_path / "key.pub"
-    library.check_signature(folder, key=public)
+    python_api.check_signature(folder, key=public)
     if words:
         with pytest.raises(SignatureError, match=words):
-            library.check_signature(folder, key=public, min_version=least)
+            python_api.check_signature(folder, key=public, min_version=least)
     else:
-        library.check_signature(folder, key=public, min_version=least)
+        python_api.check_signature(folder, key=public, min_version=least)
 
 
 def test_a_version_is_asked_for_in_numbers_and_of_what_is_signed(
     tmp_path: Path, folder: Path, key: PrivateKey
 ) -> None:
-    library.sign(folder, key=tmp_path / "key.key")
+    python_api.sign(folder, key=tmp_path / "key.key")
     with pytest.raises(UsageError, match="'v1' is not a version of numbers and dots"):
-        library.check_signature(folder, key=tmp_path / "key.pub", min_version="v1")
+        python_api.check_signature(folder, key=tmp_path / "key.pub", min_version="v1")
     with pytest.raises(UsageError, match="--min-version requires --key"):
-        library.verify(folder, min_version="1.0")
+        python_api.verify(folder, min_version="1.0")

@@ -16,7 +16,7 @@ from tests.support.native import compile_program
 from tests.support.once import made_once
 from tests.support.signed import LIBRARY, key_in, list_files, write_small_bundle
 
-from edgepack import library
+from edgepack import python_api
 from edgepack.bundles.manifest import MANIFEST, SIGNATURE
 from edgepack.errors import BundleError, SignatureError
 
@@ -41,7 +41,7 @@ def write_signed(folder: Path) -> None:
     (folder / "another/LICENSES/NOTICES.txt").write_text("other notices")
     list_files(folder / "another")
     for name, key in (("bundle", "key"), ("another", "key"), ("resigned", "other")):
-        library.sign(folder / name, key=folder / f"{key}.key")
+        python_api.sign(folder / name, key=folder / f"{key}.key")
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def run_program(place: Place, *options: str, key: str = "key.pub") -> subprocess
 
 
 def test_as_it_was_signed_it_is_right_for_all(place: Place) -> None:
-    assert library.check_signature(place.folder, key=place.made / "key.pub").files == 8
+    assert python_api.check_signature(place.folder, key=place.made / "key.pub").files == 8
     done = run_program(place)
     assert (done.returncode, done.stdout) == (0, "check passed: 7 files intact\n"), done.stderr
 
@@ -281,7 +281,7 @@ def test_as_it_was_signed_it_is_right_for_all(place: Place) -> None:
 def test_a_change_is_caught(place: Place, change: str) -> None:
     ({**EVERYWHERE, **NOT_MODEL_SIGNINGS})[change](place)
     with pytest.raises((BundleError, SignatureError)):
-        library.check_signature(place.folder, key=place.made / "key.pub")
+        python_api.check_signature(place.folder, key=place.made / "key.pub")
     done = run_program(place)
     assert done.returncode == 4, done
     assert done.stdout == ""
@@ -290,7 +290,7 @@ def test_a_change_is_caught(place: Place, change: str) -> None:
 
 def test_another_key_is_refused(place: Place) -> None:
     with pytest.raises(SignatureError, match="another key"):
-        library.check_signature(place.folder, key=place.made / "other.pub")
+        python_api.check_signature(place.folder, key=place.made / "other.pub")
     done = run_program(place, key="other.pub")
     assert done.returncode == 4
     assert "its signature was made with another key" in done.stderr
@@ -300,5 +300,5 @@ def test_an_older_bundle_of_the_same_key_is_taken(place: Place) -> None:
     """A signature says who and what, not which is newest: docs/signing.md says what to do about that."""
     shutil.rmtree(place.folder)
     shutil.copytree(place.made / "another", place.folder, symlinks=True)
-    library.check_signature(place.folder, key=place.made / "key.pub")
+    python_api.check_signature(place.folder, key=place.made / "key.pub")
     assert run_program(place).returncode == 0

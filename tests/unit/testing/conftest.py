@@ -14,7 +14,7 @@ from edgepack.bundles.manifest import digest, file_entry, open_bundle
 from edgepack.testing.built import Built
 from edgepack.testing.kit import Kit, TargetSubject
 from edgepack.testing.script import PROGRAM
-from edgepack.verifier.made_here import remember
+from edgepack.verifier.trusted_bundles import remember
 
 Wrong = Callable[..., TargetSubject]
 

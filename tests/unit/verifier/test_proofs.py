@@ -274,7 +274,7 @@ def test_a_number_that_float32_has_not_is_of_other_bits(make: Make, number: floa
 
 def test_the_digest_is_that_of_the_bundles_own_program(make: Make) -> None:
     bundle = make(content=b"#!")
-    made = with_exact_vectors(bundle, lambda bundle, texts: [[0.5, 0.25]] * len(texts))
+    made = with_exact_vectors(bundle, bundle, lambda bundle, texts: [[0.5, 0.25]] * len(texts))
     digest = hashlib.sha256(struct.pack("<4f", 0.5, 0.25, 0.5, 0.25)).hexdigest()
     assert made.manifest["model"]["vectors_sha256"] == digest
     assert json.loads((bundle.directory / "manifest.json").read_text()) == made.manifest
@@ -282,7 +282,7 @@ def test_the_digest_is_that_of_the_bundles_own_program(make: Make) -> None:
     def nowhere(bundle: Bundle, texts: Sequence[str]) -> list[list[float]]:
         raise CannotRunHere("no")
 
-    assert with_exact_vectors(bundle, nowhere) is bundle
+    assert with_exact_vectors(bundle, bundle, nowhere) is bundle
 
 
 def test_float_models_may_not(make: Make, context: HostContext) -> None:

@@ -17,7 +17,7 @@ from edgepack.foundry.compile.precompiled import Header, HeaderRule, header_rule
 from edgepack.foundry.compile.shipped import lay_configured
 from edgepack.foundry.patch import Change, Patch, RuntimeRequest
 from edgepack.foundry.release import Release
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.sources.tree import SourceTree, source_tree
 from edgepack.foundry.toolchains.symbols import Symbols
 from edgepack.foundry.toolchains.toolchain import Toolchain
@@ -70,7 +70,7 @@ class KernelArchive:
 
     @property
     def log_file(self) -> Path:
-        """Of the compilers."""
+        """Log of the compilers."""
         return self.folder / "compile.log"
 
     @property

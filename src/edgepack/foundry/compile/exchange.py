@@ -24,7 +24,7 @@ from edgepack.foundry.compile.keys import archive_inputs
 from edgepack.foundry.compile.objects import record_of, sound_record
 from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED, load_units
 from edgepack.foundry.release import Release
-from edgepack.foundry.releases.known import find_release
+from edgepack.foundry.releases.registry import find_release
 from edgepack.foundry.sources.pinned import store_path
 from edgepack.foundry.sources.tree import tree_inputs
 from edgepack.foundry.units import BUILD, TREE

@@ -7,7 +7,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import BundleError, EdgepackError
 from edgepack.foundry.compile.exchange import import_archive
 from edgepack.foundry.release import Release
-from edgepack.plugins.chosen import rules
+from edgepack.plugins.enabled import rules
 from edgepack.plugins.entry_points import Point, entry_points
 
 GROUP = "edgepack.kernels"

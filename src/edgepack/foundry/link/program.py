@@ -8,8 +8,8 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.foundry.compile.objects import compile_objects, compiled_already
 from edgepack.foundry.link.composition import COMPOSITION, write_composition
-from edgepack.foundry.link.library import NativeBuild, open_build
-from edgepack.foundry.link.settle import MAP
+from edgepack.foundry.link.postlink import MAP
+from edgepack.foundry.link.reduced_library import NativeBuild, open_build
 from edgepack.foundry.link.sources import FLAGS, ProgramSources, flags_for, source_jobs
 from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.toolchain import Link

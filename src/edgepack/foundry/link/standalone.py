@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -11,13 +11,13 @@ from edgepack.files.hardening import require_hardened
 from edgepack.foundry.compile.objects import CompileJob, compile_objects, identity_of
 from edgepack.foundry.link.demand import find_demand
 from edgepack.foundry.link.index import load_index
+from edgepack.foundry.link.postlink import MAP, linked_files, write_toolchain_licenses
 from edgepack.foundry.link.search import may_define
-from edgepack.foundry.link.settle import MAP, linked_files, write_toolchain_licenses
 from edgepack.foundry.link.sources import FLAGS, ProgramSources, flags_for, source_jobs
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.foundry.toolchains.symbols import Symbols, check_floor
-from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain
+from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain, ProgramMaker
 from edgepack.foundry.units import Unit
 from edgepack.records.target import Platform
 
@@ -44,6 +44,10 @@ def build_standalone(
     Raises ``FloorError``, ``MissingToolError`` or ``ToolError``.
     """
     toolchain = choose(platform, glibc=glibc, context=context)
+    if isinstance(toolchain, ProgramMaker):
+        whole = {"schema": SCHEMA, "toolchain": toolchain.identity, "sources": _text_of(sources)}
+        make = partial(toolchain.make_program, sources, context=context)
+        return context.store.cached("standalone", {**whole, "output": sources.output}, make)
     build = _Build(
         toolchain=toolchain,
         folder=context.store.folder("standalone-objects", _objects_of(toolchain)),

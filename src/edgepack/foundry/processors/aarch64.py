@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from edgepack.fetch.debian import Package
 from edgepack.foundry.processor import BranchProtection, Processor, Sysroot
 from edgepack.foundry.processors.disassembler import UNKNOWN, disassembler
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.sources.pinned import Archive
 
 _NAMES = {

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from edgepack.foundry.processor import Processor
 from edgepack.foundry.processors.disassembler import UNKNOWN, disassembler
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 
 CAPSTONE = ("CS_ARCH_X86", "CS_MODE_64")
 _GROUPS = {

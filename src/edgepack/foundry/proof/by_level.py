@@ -10,7 +10,7 @@ from edgepack.errors import CannotRunHere, MissingToolError
 from edgepack.foundry.feature_levels import FeatureLevel, level_of, processor_flags
 from edgepack.foundry.platform import Emulator
 from edgepack.foundry.processor import Processor
-from edgepack.foundry.processors.known import find_processor
+from edgepack.foundry.processors.registry import find_processor
 from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.records.runtime import LevelProof, Levels
 

@@ -14,9 +14,9 @@ from edgepack.fetch.unpack import unpack_download
 from edgepack.foundry.platform import Emulator
 from edgepack.foundry.platforms import platforms
 from edgepack.foundry.processor import Processor
-from edgepack.foundry.processors.known import find_processor
+from edgepack.foundry.processors.registry import find_processor
 from edgepack.foundry.sources.pinned import Archive, fetch_archives, read_archive
-from edgepack.typed import load_toml
+from edgepack.toml_schema import load_toml
 
 HINT = "apt-get install qemu-user-static, or put qemu-{arch} on PATH"
 SYSTEM_LIBC = "/usr/{triple}"

@@ -11,7 +11,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, UsageError
 from edgepack.fetch.debian import HINT, Package, fetch_packages
 from edgepack.files.store import key_of, sha256_of, written_beside
-from edgepack.typed import load_toml, read_table
+from edgepack.toml_schema import load_toml, read_table
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from edgepack.files.elf import version_key
 from edgepack.foundry.platform import RuntimeOptions
 from edgepack.foundry.platforms import find_platform
 from edgepack.foundry.processor import Processor
-from edgepack.foundry.processors.known import OWN
+from edgepack.foundry.processors.registry import OWN
 from edgepack.foundry.toolchains.gcc import Gcc, gcc_program
 from edgepack.foundry.toolchains.glibc import Glibc
 from edgepack.foundry.toolchains.toolchain import CLibrary, NativeToolchain
@@ -37,7 +37,7 @@ def choose(platform: Platform, *, glibc: str | None = None, context: BuildContex
 def toolchain_for(
     processor: Processor, platform: Platform, *, glibc: str | None = None, context: BuildContext
 ) -> NativeToolchain:
-    """The same for a processor of Linux with glibc."""
+    """Toolchain for a processor of Linux with glibc."""
     floor = glibc or min(platform.glibc or DEFAULT_GLIBC, DEFAULT_GLIBC, key=version_key)
     name = os.environ.get("EDGEPACK_TOOLCHAIN", "zig")
     require_protection(processor, platform, toolchain=name)

@@ -1,9 +1,11 @@
 """What the foundry asks of a toolchain: a compiler for one platform, and what comes with it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from edgepack.context import BuildContext
 from edgepack.foundry.patch import Patch
@@ -12,10 +14,13 @@ from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.symbols import Symbols
 from edgepack.foundry.units import Unit
 
+if TYPE_CHECKING:
+    from edgepack.foundry.link.sources import ProgramSources
+
 
 @dataclass(frozen=True, kw_only=True)
 class HostLibraries:
-    """What the platform's own libraries offer to link against."""
+    """Symbols that the platform's own libraries offer to link against."""
 
     files: tuple[Path, ...] = ()
     offered: frozenset[str] = frozenset()
@@ -92,7 +97,7 @@ class Toolchain(Protocol):
 
     @property
     def identity(self) -> str:
-        """Of compiler and platform, e.g. ``zig 0.14.1, x86_64-linux-gnu.2.28``; the platform comes last."""
+        """Name of compiler and platform, e.g. ``zig 0.14.1, x86_64-linux-gnu.2.28``; the platform comes last."""
 
     @property
     def places(self) -> Mapping[str, Path]:
@@ -149,6 +154,18 @@ class Link:
     symbol_version: str = ""
     """What the exported symbols are versioned by; empty: nothing."""
     libraries: HostLibraries
+
+
+@runtime_checkable
+class ProgramMaker(Protocol):
+    """What a platform compiles with that links programs whole and has no ONNX Runtime: another system's linker, another form of file."""
+
+    @property
+    def identity(self) -> str:
+        """Name of the compiler, the platform, and whatever else of its own goes into a program."""
+
+    def make_program(self, sources: ProgramSources, folder: Path, *, context: BuildContext) -> None:
+        """Write the finished file and ``licenses/``. Raises ``UsageError`` for what it does not make, ``ToolError``."""
 
 
 class NativeToolchain(Toolchain, Protocol):

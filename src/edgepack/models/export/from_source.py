@@ -19,7 +19,7 @@ from edgepack.files.store import written_beside
 from edgepack.models.export.by_plugin import finished, written_by_plugin
 from edgepack.models.export.torch_export import export_with_torch
 from edgepack.models.export.unread import Asked, require_all_layers
-from edgepack.models.graph.aside import LARGE, LARGEST_MODEL, graph_on_disk, weight_bytes
+from edgepack.models.graph.external_weights import LARGE, LARGEST_MODEL, graph_on_disk, weight_bytes
 from edgepack.models.graph.writer import GraphWriter
 from edgepack.models.lower.adapt import adapt_graph
 from edgepack.models.read.architectures import AXIS, written_by

@@ -26,7 +26,7 @@ from edgepack.models.find.folder import read_folder
 from edgepack.models.find.remote import ingest_remote
 from edgepack.records.model import FileDigest, ModelSource
 from edgepack.records.target import UNSAID, PoolingMode, Reading
-from edgepack.typed import parse_toml, read_table
+from edgepack.toml_schema import parse_toml, read_table
 
 log = logging.getLogger(__name__)
 

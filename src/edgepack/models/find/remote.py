@@ -22,7 +22,7 @@ from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.returned import checked
 from edgepack.records.model import ModelSource, RemoteModel
 from edgepack.records.target import UNSAID, PoolingMode, Reading
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
 
 if TYPE_CHECKING:
     from edgepack.plugins.spec import Source

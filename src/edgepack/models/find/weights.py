@@ -17,9 +17,9 @@ from edgepack.models.graph.onnx_file import (
 from edgepack.models.lower.adapt import dimension_of_graph
 from edgepack.models.read import hub_layout
 from edgepack.models.read.documents import size_of
-from edgepack.models.read.made_small import read_made_small
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.purpose import Evidence, Shapes
+from edgepack.models.read.quantize_record import read_made_small
 from edgepack.models.read.safetensors import TensorFile, embedding_table
 from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION
 

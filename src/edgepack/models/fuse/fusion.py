@@ -23,15 +23,15 @@ from onnx import numpy_helper
 
 from edgepack.errors import EdgepackError
 from edgepack.models.fuse.attention import fuse_attention
-from edgepack.models.fuse.plain import plain_attention
+from edgepack.models.fuse.normalize_attention import plain_attention
+from edgepack.models.fuse.normalize_operators import usual_operators
 from edgepack.models.fuse.products import plain_products
 from edgepack.models.fuse.rotation import plain_rotation
 from edgepack.models.fuse.sizes import settle_sizes
 from edgepack.models.fuse.split_attention import split_attention
 from edgepack.models.fuse.split_embeddings import split_embeddings
-from edgepack.models.fuse.usual import usual_operators
-from edgepack.models.graph.aside import values_of
 from edgepack.models.graph.editor import MICROSOFT
+from edgepack.models.graph.external_weights import values_of
 from edgepack.models.graph.sample_inputs import Feed, padded_batch
 from edgepack.models.graph.writer import OUTPUT, PRODUCER
 from edgepack.models.ort.session import open_session

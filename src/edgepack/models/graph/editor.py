@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from edgepack.models.graph.aside import values_of
+from edgepack.models.graph.external_weights import values_of
 
 MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""

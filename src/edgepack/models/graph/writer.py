@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from edgepack.models.graph.aside import SMALLEST, set_aside
+from edgepack.models.graph.external_weights import SMALLEST, set_aside
 
 OPSET = 17
 IR_VERSION = 10
@@ -23,7 +23,7 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 @dataclass(frozen=True, kw_only=True)
 class TokenVectors:
-    """What an architecture has written: a vector for each token."""
+    """Output of an architecture: a vector for each token."""
 
     name: str
     """The value's, float32 [batch, sequence, hidden]."""

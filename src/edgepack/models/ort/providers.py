@@ -14,7 +14,7 @@ from typing import Any, Literal
 import onnx
 from onnx import shape_inference
 
-from edgepack.typed import load_toml
+from edgepack.toml_schema import load_toml
 
 Form = Literal["fused", "as exported", "as exported, 1 text of 128 tokens"]
 FIXED_BATCH = 1

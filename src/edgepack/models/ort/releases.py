@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from edgepack.context import BuildContext
 from edgepack.errors import UsageError
 from edgepack.fetch.wheels import Wheel, is_at_hand, wheel_files
-from edgepack.typed import load_toml
-from edgepack.words import did_you_mean
+from edgepack.terminal_text import did_you_mean
+from edgepack.toml_schema import load_toml
 
 if TYPE_CHECKING:
     import onnx

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from edgepack.records.report import Report
 from edgepack.tables import megabytes
-from edgepack.typed import load_toml, read_table
+from edgepack.toml_schema import load_toml, read_table
 
 SOURCE = "docs/benchmarks.md"
 OWN = "this bundle"

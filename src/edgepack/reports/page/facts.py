@@ -16,9 +16,9 @@ from edgepack.foundry.explain.sizes import Explanation, explain, find_compositio
 from edgepack.recipes.registry import PASS
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
-from edgepack.reports.made import command_of
+from edgepack.reports.build_info import command_of
 from edgepack.reports.page.contents import Node, contents_of
-from edgepack.runtimes.known import library_in, platform_of
+from edgepack.runtimes.find import library_in, platform_of
 
 _PASS = re.compile(r"([\w-]+)(?:\((.*?)\))?(?:, |$)")
 POOLED = "Pooling and normalisation, which model files leave to programs, become part of the graph: its output is the vector."
@@ -36,7 +36,7 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Of one bundle."""
+    """Facts of one bundle."""
 
     contents: Node | None = None
     passes: tuple[tuple[str, str, str], ...] = ()
@@ -107,7 +107,7 @@ def _passes(recipe: str, context: BuildContext) -> Iterator[tuple[str, str, str]
 
 
 def components_of(bundle: Bundle) -> list[tuple[str, str, str]]:
-    """Of the bill of materials; nothing where there is none that can be read."""
+    """Components of the bill of materials; nothing where there is none that can be read."""
     texts = {file["path"] for file in bundle.manifest["files"] if file["part"] == "licenses"}
     try:
         bill = json.loads((bundle.directory / "LICENSES" / SBOM).read_text(encoding="utf-8"))

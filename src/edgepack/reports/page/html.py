@@ -35,7 +35,7 @@ from edgepack.reports.text import (
     status_line,
     visit_rows,
 )
-from edgepack.words import foreign_words
+from edgepack.terminal_text import foreign_words
 
 SCRIPTS = ("calculator.js", "treemap.js", "copy.js")
 LEVELS = 3

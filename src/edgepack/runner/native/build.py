@@ -10,15 +10,15 @@ import edgepack
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.files.elf import floor_of
-from edgepack.foundry.link.library import open_build
 from edgepack.foundry.link.program import build_program
+from edgepack.foundry.link.reduced_library import open_build
 from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
 from edgepack.licenses import license_text
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.operators.config import required
 from edgepack.records.bundle import RunnerArtifact
-from edgepack.records.model import PreparedModel
+from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
 from edgepack.runner.native.sources import (
@@ -86,8 +86,13 @@ class Program:
 
 def features_of(model: PreparedModel) -> frozenset[str]:
     """What a program has because of its model."""
-    scored, given = model.source.head is not None, model.source.outputs is not None
-    return frozenset(name for name, wanted in (("scores", scored), ("outputs", given)) if wanted)
+    wanted = {"scores": model.source.head is not None, "outputs": model.source.outputs is not None}
+    return frozenset(name for name, needed in wanted.items() if needed)
+
+
+def require_native(source: ModelSource, *, context: BuildContext) -> None:
+    """Raise ``UnsupportedModelError`` naming the tokenizer's component that the program in C++ does not have."""
+    compiled_tokenizer(minimal_json(source), pairs=source.head is not None, context=context)
 
 
 def make_program(program: Program, model: PreparedModel, *, context: BuildContext) -> RunnerArtifact:
@@ -96,8 +101,9 @@ def make_program(program: Program, model: PreparedModel, *, context: BuildContex
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, and what
     ``reduce_runtime`` raises.
     """
-    scored = "scores" in features_of(model)
-    tokenizer = compiled_tokenizer(minimal_json(model.source), pairs=scored, context=context)
+    tokenizer = compiled_tokenizer(
+        minimal_json(model.source), pairs="scores" in features_of(model), context=context
+    )
     folder = context.work_dir / "native-runner"
     wanted = program.sources(model)
     licenses: dict[str, Path] = {}
@@ -122,7 +128,7 @@ def make_program(program: Program, model: PreparedModel, *, context: BuildContex
         licenses=tuple(licenses.values()),
         tokenizer=tokenizer,
         serves=serves,
-        gives=program.encoder.gives,
+        outputs=program.encoder.outputs,
     )
 
 
@@ -176,7 +182,7 @@ def link_loading_runner(
     gpu: bool = False,
     context: BuildContext,
 ) -> RunnerArtifact:
-    """The same program, which loads ONNX Runtime from the library that the manifest names: no source of it is needed.
+    """Link the program that loads ONNX Runtime from the library that the manifest names: no source of it is needed.
 
     Any release since 1.5 will do. With ``gpu`` the program runs the model by the execution provider that the runtime's artifact names (since
     1.24), on a GPU. Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have,

@@ -31,7 +31,7 @@ BY_CODE_POINT = ("BertNormalizer", "Lowercase", "NFD", "NFKD", "StripAccents")
 BY_CODE_POINT_STEP, PRECOMPILED_STEP, SQUEEZE_STEP = 1, 2, 3
 STRIP_STEPS = {(True, False): 4, (False, True): 5, (True, True): 6}
 """As normalizer.cc numbers them."""
-COMPOSE_STEP, SPACES_STEP = 7, 8
+COMPOSE_STEP, SPACES_STEP, PREPEND_STEP = 7, 8, 9
 COMPOSED = {"NFC": "NFD", "NFKC": "NFKD"}
 """Normal forms that are another one, composed."""
 FILE = "tokenizer.bin"
@@ -128,6 +128,8 @@ def _other_step(step: Mapping[str, Any]) -> tuple[int, dict[str, bytes]]:
         return SQUEEZE_STEP, {"squeeze": step["content"].encode()}
     if step["type"] == "Replace" and step["pattern"] == {"String": " "}:
         return SPACES_STEP, {"spaces": step["content"].encode()}
+    if step["type"] == "Prepend":
+        return PREPEND_STEP, {"prepend": step["prepend"].encode()}
     if step["type"] == "Strip" and (step["strip_left"] or step["strip_right"]):
         return STRIP_STEPS[step["strip_left"], step["strip_right"]], {}
     pattern = step.get("pattern")
@@ -136,7 +138,7 @@ def _other_step(step: Mapping[str, Any]) -> tuple[int, dict[str, bytes]]:
 
 @lru_cache(maxsize=8)
 def _normalizer_sections(steps: str) -> dict[str, bytes]:
-    """Of the library's own normalizer, which is asked about every code point: once in a process."""
+    """Sections of the library's own normalizer, which is asked about every code point: once in a process."""
     made = bare_tokenizer(normalizer={"type": "Sequence", "normalizers": json.loads(steps)}).normalizer
     assert made is not None
     return normalizer_sections(made)
@@ -154,7 +156,7 @@ def piece_tables(pre_tokenizer: Mapping[str, Any] | None) -> dict[str, bytes]:
 
 @lru_cache(maxsize=8)
 def _pieces(pre_tokenizer: str) -> bytes:
-    """Of the library's own pre-tokenizer, as above."""
+    """Pieces of the library's own pre-tokenizer, as above."""
     made = bare_tokenizer(pre_tokenizer=json.loads(pre_tokenizer)).pre_tokenizer
     return two_stage(piece_kinds(made), width=1)
 
@@ -182,7 +184,7 @@ def compiled_tokenizer(text: str, *, pairs: bool = False, context: BuildContext)
 
 
 def compiler_digest() -> str:
-    """Of what compiles tokenizers: this folder's sources."""
+    """Digest of what compiles tokenizers: this folder's sources."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())

@@ -13,12 +13,12 @@ from edgepack.errors import VerificationError
 from edgepack.files.store import sha256_of
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import TextModule
+from edgepack.terminal_text import foreign
 from edgepack.verifier.confined.answers import BadAnswer, read_answers
 from edgepack.verifier.confined.found import find_sandbox
 from edgepack.verifier.confined.limits import RunLimits
 from edgepack.verifier.confined.program import Ended, confine
 from edgepack.verifier.confined.sandbox import view_of
-from edgepack.words import foreign
 
 SCRIPT = Path(__file__).with_name("user_module.py")
 """What loads a module and calls it, here as in the frozen program."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgepack.foundry.link.index import load_index
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack_web.foundry.toolchain import WEB_RELEASE
 
 

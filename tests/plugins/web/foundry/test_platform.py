@@ -11,8 +11,8 @@ from edgepack.foundry.platforms import find_platform, platform_on
 from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
-from edgepack.runtimes.known import platform_of, release_for
-from edgepack.runtimes.library import fit, library_options, make_library, prove_again
+from edgepack.runtimes.find import platform_of, release_for
+from edgepack.runtimes.standalone import fit, library_options, make_library, prove_again
 from edgepack_web.foundry.platform import WebPlatform
 from edgepack_web.foundry.toolchain import WEB_RELEASE
 

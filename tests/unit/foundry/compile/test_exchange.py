@@ -23,7 +23,7 @@ from edgepack.foundry.compile.exchange import MANIFEST, import_archive
 from edgepack.foundry.compile.export import export_archive
 from edgepack.foundry.compile.plan import COMMANDS
 from edgepack.foundry.link.everything import compile_everything
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.sources.pinned import Archive, Catalogue, HostTool, SourcePart
 from edgepack.plugins.context import HostContext, host_context
 

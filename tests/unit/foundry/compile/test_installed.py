@@ -16,7 +16,7 @@ from edgepack.foundry.compile.exchange import Exchanged
 from edgepack.foundry.compile.export import export_archive
 from edgepack.foundry.compile.installed import FILE, take_installed
 from edgepack.foundry.compile.wheel import write_wheel
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.plugins.context import HostContext, host_context
 
 pytestmark = pytest.mark.tools("gcc", "python")

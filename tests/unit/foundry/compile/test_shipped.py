@@ -10,7 +10,7 @@ from tests.support.small_archive import small_archive
 
 from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED
 from edgepack.foundry.compile.shipped import configured_key, lay_configured, pack_configured, shipped
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.plugins.context import HostContext
 from edgepack.records.target import Platform

@@ -17,8 +17,8 @@ from edgepack.errors import ToolError, UnsupportedModelError
 from edgepack.files.store import Store
 from edgepack.foundry.compile.archive import KernelArchive
 from edgepack.foundry.compile.objects import sound_record
-from edgepack.foundry.link.library import NativeBuild, build_library, library_name
 from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
+from edgepack.foundry.link.reduced_library import NativeBuild, build_library, library_name
 from edgepack.foundry.patch import Patch, RuntimeRequest
 from edgepack.foundry.processors.x86_64 import X86_64
 from edgepack.foundry.toolchains.choose import choose

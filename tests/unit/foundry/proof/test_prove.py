@@ -19,7 +19,7 @@ from edgepack.foundry.proof.cpuid import replace_cpuid
 from edgepack.foundry.proof.emulator import Qemu
 from edgepack.foundry.proof.harness import prover
 from edgepack.foundry.proof.prove import nearness, prove, prove_file, token_ids
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import ModelSource, Pooling, PreparedModel
 from edgepack.records.operators import Operators

@@ -10,7 +10,7 @@ from edgepack.console import Story
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, UsageError
 from edgepack.fetch.debian import Package, fetch_packages
 from edgepack.files.store import Store
-from edgepack.foundry.releases.known import RELEASE, find_release
+from edgepack.foundry.releases.registry import RELEASE, find_release
 from edgepack.foundry.sources.pinned import Archive, fetch_archives, store_path
 from edgepack.plugins.context import HostContext, host_context
 

@@ -7,7 +7,7 @@ import pytest
 
 from edgepack.errors import MissingToolError, UsageError
 from edgepack.foundry.compile.plan import cmake_variables
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.plugins.context import HostContext
 from edgepack.records.target import Platform

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from packaging.version import Version
 
 from edgepack.errors import UsageError
-from edgepack.foundry.releases.known import RELEASES
+from edgepack.foundry.releases.registry import RELEASES
 from edgepack.models.ort.releases import (
     ReleaseSupport,
     StockRelease,

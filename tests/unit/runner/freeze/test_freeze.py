@@ -13,7 +13,7 @@ import pytest
 from tests.support.sample_program import complaint, library_of, vectors_of
 from tests.support.signed import key_in
 
-from edgepack import library
+from edgepack import python_api as library
 from edgepack.bundles.manifest import file_entry
 from edgepack.console import Story
 from edgepack.errors import FloorError, MissingToolError, ProofError, ToolError

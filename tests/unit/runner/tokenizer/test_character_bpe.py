@@ -1,6 +1,7 @@
 """The native tokenizer on SentencePiece's BPE with bytes for what is unknown, as Gemma has it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,25 @@ def document() -> dict[str, Any]:
     return said
 
 
-@pytest.mark.parametrize("splits", [True, False])
+def without_splits(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "pre_tokenizer": None}
+
+
+def prepended(document: dict[str, Any]) -> dict[str, Any]:
+    """As Llama 2 and Mistral have it."""
+    steps = [{"type": "Prepend", "prepend": MARK}, document["normalizer"]]
+    return {**document, "pre_tokenizer": None, "normalizer": {"type": "Sequence", "normalizers": steps}}
+
+
+@pytest.mark.parametrize("change", [dict, without_splits, prepended])
 def test_fuzz_texts(
-    document: dict[str, Any], tokenizer_tool: Path, tmp_path: Path, fuzz: int, splits: bool
+    document: dict[str, Any],
+    tokenizer_tool: Path,
+    tmp_path: Path,
+    fuzz: int,
+    change: Callable[[dict[str, Any]], dict[str, Any]],
 ) -> None:
-    said = document if splits else {**document, "pre_tokenizer": None}
+    said = change(document)
     pair = pair_of(json.dumps(said), tokenizer_tool, tmp_path / "table.bin", max_length=64)
     texts = [
         " ",
@@ -53,6 +68,8 @@ def test_fuzz_texts(
         "x" * 5000,
         "\U0001f600\u0378 \ufffd",
         "<bos> a",
+        "a<eos>b <pad>",
+        "",
     ]
     assert list(pair.mismatches([*texts, *pair.texts(fuzz // 4, seed=15)])) == []
 

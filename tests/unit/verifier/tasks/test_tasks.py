@@ -20,11 +20,11 @@ from edgepack.records.figures import shortfalls
 from edgepack.records.model import ModelSource
 from edgepack.records.report import LengthFigure, TaskFigure, Verification
 from edgepack.records.target import ModelOptions
-from edgepack.verifier.quality import measure_quality
-from edgepack.verifier.tasks import asked, man_pages, sts
-from edgepack.verifier.tasks.asked import TASKS, task_figures
+from edgepack.verifier.tasks import full_gate, man_pages, sts
+from edgepack.verifier.tasks.full_gate import TASKS, task_figures
 from edgepack.verifier.tasks.man_pages import is_multilingual, man_pages_task, page_line, read_pages
 from edgepack.verifier.tasks.sts import spearman, sts_pairs, sts_task
+from edgepack.verifier.vector_quality import measure_quality
 
 TEXTS = ["hello world", "a small model", "hello", "models models a", "world", "a a small"]
 
@@ -239,7 +239,7 @@ def test_the_real_data_is_what_it_was(minilm: ModelSource, monkeypatch: pytest.M
     from edgepack.console import Story
     from edgepack.plugins.context import host_context
 
-    monkeypatch.setattr(asked, "is_multilingual", lambda source: True)
+    monkeypatch.setattr(full_gate, "is_multilingual", lambda source: True)
     with host_context(story=Story(quiet=True), offline=False) as fetching:
         found, pages = task_figures(
             lambda texts: cached_reference(minilm, texts, context=fetching), minilm, context=fetching

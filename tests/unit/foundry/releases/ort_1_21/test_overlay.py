@@ -8,7 +8,6 @@ from tests.support.small_archive import request
 
 from edgepack.errors import ToolError
 from edgepack.foundry.compile.overlay import write_overlay
-from edgepack.foundry.releases.known import RELEASE
 from edgepack.foundry.releases.ort_1_21.overlay import (
     COMMON,
     HELPER,
@@ -17,6 +16,7 @@ from edgepack.foundry.releases.ort_1_21.overlay import (
     OVERLAY,
     asks_for_messages,
 )
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.sources.tree import SourceTree
 
 CHECKS = "#define ORT_THROW(...) a\n#define ORT_ENFORCE(condition, ...) b\n#define ORT_RETURN_IF(condition, ...) c\n"

@@ -8,7 +8,7 @@ import pytest
 from tests.support.small_archive import request
 
 from edgepack.foundry.patch import ALLOCATION_PLANNER, KERNEL_TABLE, PROTOBUF_MESSAGES
-from edgepack.foundry.releases.known import RELEASE
+from edgepack.foundry.releases.registry import RELEASE
 from edgepack.operators.config import parse_config
 from edgepack_web.foundry.toolchain import WEB_RELEASE
 

@@ -293,6 +293,20 @@ private:
     std::string_view content_;
 };
 
+// A text that is not empty begins with another.
+class Prepend final : public NormalizerStep {
+public:
+    explicit Prepend(std::string_view content) : content_(content) {}
+
+    void apply(std::string_view text, std::string &normal) const override {
+        if (!text.empty()) normal += content_;
+        normal += text;
+    }
+
+private:
+    std::string_view content_;
+};
+
 // White space goes from the ends.
 class Strip final : public NormalizerStep {
 public:
@@ -327,7 +341,8 @@ enum Code : uint32_t {
     STRIP_RIGHT,
     STRIP_BOTH,
     COMPOSE,
-    SPACES
+    SPACES,
+    PREPEND_TEXT
 };
 
 }  // namespace
@@ -340,6 +355,7 @@ bool Normalizer::open(const Table &table) {
         if (code == PRECOMPILED) steps_.push_back(std::make_unique<Precompiled>());
         if (code == SQUEEZE) steps_.push_back(std::make_unique<Squeeze>(table.section("squeeze").text()));
         if (code == SPACES) steps_.push_back(std::make_unique<Spaces>(table.section("spaces").text()));
+        if (code == PREPEND_TEXT) steps_.push_back(std::make_unique<Prepend>(table.section("prepend").text()));
         if (code == COMPOSE) steps_.push_back(std::make_unique<Compose>());
         if (code >= STRIP_LEFT && code <= STRIP_BOTH)
             steps_.push_back(std::make_unique<Strip>(code != STRIP_RIGHT, code != STRIP_LEFT));

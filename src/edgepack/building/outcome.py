@@ -1,0 +1,92 @@
+"""What a build made, and the names that it has in the output."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from edgepack.bundles.archive import archive_of
+from edgepack.bundles.packages import require_unchanged
+from edgepack.bundles.provenance import provenance_file
+from edgepack.errors import PluginError
+from edgepack.files.store import sha256_of
+from edgepack.plugins.context import HostContext
+from edgepack.plugins.host import PluginHost
+from edgepack.records.bundle import Bundle
+from edgepack.records.report import Report
+from edgepack.signing.keys import PrivateKey
+from edgepack.signing.signatures import sign_file, signature_of
+from edgepack.verifier.trusted_bundles import remember
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a build made."""
+
+    bundle: Bundle
+    report: Report
+    report_file: Path
+
+    @property
+    def sent(self) -> tuple[Path, ...]:
+        """Archive, packages, and what says where they come from."""
+        archive = archive_of(self.bundle.directory)
+        packages = (archive.with_name(package.file) for package in self.report.packages)
+        return (archive, provenance_file(self.bundle.directory), *packages)
+
+
+def report_file_of(directory: Path) -> Path:
+    """Where a bundle's report lies: beside the bundle, so that it is no part of what devices get."""
+    return directory.with_name(directory.name + ".report.json")
+
+
+def withdraw(files: Iterable[Path]) -> None:
+    """Remove what lies beside the bundle that is about to be replaced."""
+    for path in files:
+        path.unlink(missing_ok=True)
+        signature_of(path).unlink(missing_ok=True)
+
+
+def hand_over(outcome: Outcome, key: PrivateKey | None, host: PluginHost, context: HostContext) -> None:
+    """Sign what is sent, remember the bundle as made here, and tell plugins of it. Raises ``PluginError`` for one that changes it."""
+    if key is not None:
+        for file in (*outcome.sent, outcome.report_file):
+            sign_file(file, key)
+    remember(outcome.report.digest, report=sha256_of(outcome.report_file), store=context.store)
+    for plugin, tell in host.told_when_written():
+        with _unchanged_by(plugin, outcome):
+            tell(outcome.bundle, outcome.report)
+
+
+@contextmanager
+def _unchanged_by(plugin: str, outcome: Outcome) -> Iterator[None]:
+    """What a plugin is told of is still what was verified, or no longer has its name. Raises ``PluginError``."""
+    before = {file: sha256_of(file) for file in (outcome.report_file, *outcome.sent)}
+    try:
+        yield
+    finally:
+        changed = [file for file, digest in before.items() if file.is_file() and sha256_of(file) != digest]
+        words = f"{changed[0].name} is another file now" if changed else ""
+        try:
+            require_unchanged(outcome.bundle, plugin, "edgepack_bundle_written")
+        except PluginError as error:
+            changed.append(outcome.bundle.directory)
+            words = error.message.partition("edgepack_bundle_written: ")[2]
+        if changed:
+            aside = ", ".join(path.name for path in _set_aside(changed, plugin)) or "nothing"
+            raise PluginError(
+                f"plugin {plugin} changed the bundle in edgepack_bundle_written: {words}",
+                hint=f"do not ship it (it is now {aside}): build it again without that plugin (EDGEPACK_DISABLE_PLUGINS)",
+            )
+
+
+def _set_aside(changed: Sequence[Path], plugin: str) -> Iterator[Path]:
+    """What was changed, under names that say so: nobody takes it for what was verified."""
+    for path in changed:
+        names = (path.with_name(f"{path.name}.changed-by-{plugin}{at or ''}") for at in count())
+        aside = next(name for name in names if not os.path.lexists(name))
+        if os.path.lexists(path):
+            path.rename(aside)
+            yield aside

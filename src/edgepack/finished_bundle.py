@@ -1,0 +1,417 @@
+"""Checking a bundle that was made earlier, perhaps elsewhere."""
+
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgepack.bundles.archive import unpack_bundle
+from edgepack.bundles.golden import digest_of
+from edgepack.bundles.manifest import open_bundle
+from edgepack.device.check import Asked, verify_on
+from edgepack.device.describe import describe
+from edgepack.device.fit import fits
+from edgepack.device.record import kept_results, record_file_of, require_device, write_record
+from edgepack.device.session import Address, open_session
+from edgepack.errors import (
+    BundleError,
+    EdgepackError,
+    NotVerifiedError,
+    ProofError,
+    UsageError,
+    VerificationError,
+)
+from edgepack.files.elf import architecture
+from edgepack.models.find.catalogue import CATALOGUE_PREFIX
+from edgepack.models.find.source import ingest
+from edgepack.plugins.checks import require_sound
+from edgepack.plugins.context import HostContext
+from edgepack.records.bundle import Bundle
+from edgepack.records.device import DeviceDescription, DeviceFailure, DeviceProof, DeviceResult, OnDevices
+from edgepack.records.figures import LIMITS
+from edgepack.records.report import Verification
+from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
+from edgepack.signing.keys import PrivateKey, PublicKey
+from edgepack.signing.signatures import (
+    Signed,
+    require_numbers,
+    require_signed,
+    require_signed_file,
+    require_version,
+)
+from edgepack.toml_schema import Malformed, read_table
+from edgepack.verifier import gate as gatekeeper
+from edgepack.verifier.confined.module_process import module_of
+from edgepack.verifier.copies import require_used_files
+from edgepack.verifier.facts import given_by_bundle, require_facts, require_precision, require_promises
+from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.proofs import Known, prove_bundle, require_bits
+from edgepack.verifier.run import BundleRunner
+from edgepack.verifier.texts.drawn import new_seed
+from edgepack.verifier.trusted_bundles import may_run, runner_for
+
+NOT_RUN = (
+    "its files are as its manifest lists them, but it was not made on this machine, and its program was not run; "
+    "--run runs it, in a sandbox where this host has one"
+)
+
+JUDGED = (ProofError.exit_code, VerificationError.exit_code)
+"""What says that a bundle is wrong on a device: what was recorded of it there before counts no more."""
+
+OWN_LIMITS = ModelOptions(
+    min_cosine=0.985,
+    min_worst_cosine=0.95,
+    min_agreement=0.9,
+    min_top10=0.9,
+    min_batch_cosine=0.999,
+    min_long_cosine=0.95,
+    min_processor_cosine=0.99,
+)
+"""What a bundle from elsewhere is held to where nobody says otherwise: what built-in targets ask of int8 models, and limits of the
+lowest cosines."""
+
+
+def verify_again(
+    path: Path,
+    *,
+    model: str | None,
+    reading: Reading = UNSAID,
+    limits: ModelOptions | None = None,
+    module: Path | None = None,
+    gate: GateLevel | None = None,
+    write_vectors: Path | None = None,
+    others: Path | None = None,
+    run: bool = False,
+    seed: int | None = None,
+    most: int | None = None,
+    key: PublicKey | None = None,
+    least_version: str | None = None,
+    context: HostContext,
+) -> Verification:
+    """Check every file of a bundle (or archive), run it, and compare it with the full-precision model.
+
+    No builder is asked: the manifest says what is run, and all that it says of the model is compared with the model itself
+    (``require_facts``). A bundle that was not made on this machine is run only with ``run``, in a sandbox where there is one; else it is
+    *not verified*. It is also judged on texts drawn by ``seed`` (``None``: a new one) and at every CPU level that this machine has or can hide.
+    ``reading`` goes before what was set when the bundle was made; what was set elsewhere does not count.
+
+    The limits are ``limits``. Without these, a bundle that was made here is held to what its target asked for, and any other
+    to ``OWN_LIMITS``: nobody sets the limits of what is judged. Likewise its model is not fetched from where its manifest says,
+    but for those of the catalogue, whose digests are known, and its module around the model is the judge's, too, only where the user
+    names the same file, ``module``. ``gate`` is another level. An archive may unpack to
+    ``most`` bytes. With ``key`` it has to be signed by that key's owner, in its folder or beside its archive, and with
+    ``least_version`` be of that version or a newer one. With ``write_vectors`` the bundle's vectors are kept for another machine, with
+    ``others`` they are compared with those of another machine.
+    """
+    story = context.story
+    with story.step("bundle"), _opened(path, context.work_dir, most, key, least_version) as (bundle, signed):
+        if signed is not None:
+            context.note(f"signed with the key {signed.key[:12]}…")
+        context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
+        if not may_run(bundle, asked=run, context=context):
+            return Verification(status="not verified", reason=NOT_RUN)
+        ours = may_run(bundle, asked=False, context=context)
+        with story.step("model"):
+            again = reading.over(reading_of(bundle, context))
+            source = ingest(model or _origin(bundle, context), reading=again, context=context)
+            source = given_by_bundle(bundle, source)
+            around = module_of(bundle, ours=ours, named=module, context=context)
+            source = replace(source, module=around)
+            said = require_facts(bundle, source)
+            require_sound(bundle, context=context)
+        with story.step("verify"):
+            runner = runner_for(bundle, context)
+            options = limits or _limits(bundle, context)
+            options = replace(options, gate=gate or options.gate)
+            if write_vectors is not None:
+                gatekeeper.write_vectors(bundle, runner.embed, write_vectors)
+            found = gatekeeper.verify(
+                bundle,
+                source,
+                runner.embed,
+                options=options,
+                program=runner,
+                others=others,
+                seed=None if ours else new_seed() if seed is None else seed,
+                context=context,
+            )
+            require_precision(bundle, found)
+            require_bits(bundle, runner.embed)
+            if not ours:
+                require_promises(bundle, found)
+                found = replace(_at_all_levels(bundle, runner, found, options, context), said=said)
+            require_used_files(bundle, runner.embed, context=context)
+            runner.require_server(bundle)
+            return found
+
+
+def verify_on_devices(
+    path: Path,
+    devices: Sequence[Address],
+    *,
+    model: str | None,
+    reading: Reading = UNSAID,
+    limits: ModelOptions | None = None,
+    module: Path | None = None,
+    gate: GateLevel | None = None,
+    run: bool = False,
+    seed: int | None = None,
+    most: int | None = None,
+    key: PublicKey | None = None,
+    least_version: str | None = None,
+    bench: bool = False,
+    record: Path | None = None,
+    sign: PrivateKey | None = None,
+    context: HostContext,
+) -> OnDevices:
+    """Verify again, as ``verify_again`` does, with the program run on devices and not here; one device's failure does not stop the others.
+
+    On a device there is no sandbox: a bundle that was not made on this machine is sent only with ``run``, and else a ``UsageError`` is raised. Texts are drawn
+    anew in any case: a device is a stranger, too. What devices measured is written to ``record`` (``None``: beside the bundle), signed with
+    ``sign``.
+    """
+    story = context.story
+    with story.step("bundle"), _opened(path, context.work_dir, most, key, least_version) as (bundle, _):
+        context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
+        if not may_run(bundle, asked=run, context=context):
+            raise UsageError(
+                f"{bundle.name} was not made on this machine, and devices have no sandbox",
+                hint="--run sends it and runs its program there, with the rights of whom you log in as",
+            )
+        ours = may_run(bundle, asked=False, context=context)
+        file = record or record_file_of(path, bundle.name)
+        kept_results(file, bundle, key=None if sign is None else sign.public, store=context.store)
+        with story.step("model"):
+            again = reading.over(reading_of(bundle, context))
+            source = ingest(model or _origin(bundle, context), reading=again, context=context)
+            source = given_by_bundle(bundle, source)
+            around = module_of(bundle, ours=ours, named=module, context=context)
+            source = replace(source, module=around)
+            require_facts(bundle, source)
+            require_sound(bundle, context=context)
+        options = limits or _limits(bundle, context)
+        asked = Asked(
+            bundle=bundle,
+            source=source,
+            options=replace(options, gate=gate or options.gate),
+            seed=new_seed() if seed is None else seed,
+            promises=not ours,
+            bench=bench,
+        )
+        results: list[DeviceResult] = []
+        failures: list[DeviceFailure] = []
+        for at in devices:
+            try:
+                with story.step(f"on {at.id}"):
+                    results.append(verify_on(at, asked, context=context))
+            except EdgepackError as error:
+                failures.append(_failure(at, error))
+        if results:
+            write_record(file, bundle, results, key=sign, store=context.store)
+        return OnDevices(results=tuple(results), failures=tuple(failures), record=file if results else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """A bundle of a project."""
+
+    label: str
+    path: Path
+    model: str | None
+    """What it was made of, as ``--model`` takes it."""
+
+
+def prove_built(
+    bundles: Sequence[Built],
+    devices: Sequence[Address],
+    *,
+    force: bool = False,
+    sign: PrivateKey | None = None,
+    context: HostContext,
+) -> list[DeviceProof]:
+    """Prove each bundle on the devices that it is for; what a record of ours has of it there is not measured again."""
+    there: dict[Address, DeviceDescription] = {}
+    found: list[DeviceProof] = []
+    for at in devices:
+        try:
+            with open_session(at, context=context) as session:
+                there[at] = describe(session, context=context).device
+        except EdgepackError as error:
+            found += [
+                DeviceProof(label=built.label, device=at.id, state="not there", reason=error.message)
+                for built in bundles
+            ]
+    for built in bundles:
+        bundle = open_bundle(built.path)
+        for at, device in there.items():
+            if fits(bundle, device):
+                found.append(_proof(built, bundle, at, force=force, sign=sign, context=context))
+    return found
+
+
+def _proof(
+    built: Built,
+    bundle: Bundle,
+    at: Address,
+    *,
+    force: bool,
+    sign: PrivateKey | None,
+    context: HostContext,
+) -> DeviceProof:
+    label, path = built.label, built.path
+    try:
+        public = None if sign is None else sign.public
+        kept = kept_results(record_file_of(path, bundle.name), bundle, key=public, store=context.store)
+        if not force and any(each.id == at.id and each.status == "passed" for each in kept):
+            return DeviceProof(label=label, device=at.id, state="up to date")
+        made = verify_on_devices(path, [at], model=built.model, sign=sign, context=context)
+    except EdgepackError as error:
+        return DeviceProof(
+            label=label, device=at.id, state="failed", reason=error.message, exit_code=error.exit_code
+        )
+    for failure in made.failures:
+        return DeviceProof(
+            label=label, device=at.id, state="failed", reason=failure.message, exit_code=failure.exit_code
+        )
+    (result,) = made.results
+    return DeviceProof(
+        label=label,
+        device=at.id,
+        state=result.status,
+        reason=result.verification.reason,
+        exit_code=0 if result.status == "passed" else NotVerifiedError.exit_code,
+    )
+
+
+def _failure(at: Address, error: EdgepackError) -> DeviceFailure:
+    message = error.message if at.id in error.message else f"{at.id}: {error.message}"
+    return DeviceFailure(id=at.id, message=message, hint=error.hint or "", exit_code=error.exit_code)
+
+
+def check_device(
+    path: Path,
+    wanted: str,
+    *,
+    record: Path | None = None,
+    limits: ModelOptions | None = None,
+    most: int | None = None,
+    key: PublicKey | None = None,
+    context: HostContext,
+) -> DeviceResult:
+    """What a device of this id or processor measured of this very bundle, which passed there by these limits; nothing is run.
+
+    Raises ``DeviceError`` where no record says so that was written here or is signed with ``key``.
+    """
+    with _opened(path, context.work_dir, most, None, None) as (bundle, _):
+        return require_device(
+            record or record_file_of(path, bundle.name),
+            bundle,
+            wanted,
+            limits=limits or _limits(bundle, context),
+            key=key,
+            store=context.store,
+        )
+
+
+def _at_all_levels(
+    bundle: Bundle, runner: BundleRunner, found: Verification, options: ModelOptions, context: HostContext
+) -> Verification:
+    """The figures with those of the CPU levels that this machine has or can hide, where its processor runs the program."""
+    if found.status != "passed" or architecture(bundle.program) != platform.machine():
+        return found
+    texts = verification_texts()
+    vectors = runner.embed(bundle, texts)
+    exact = digest_of(vectors) if "vectors_sha256" in bundle.manifest["model"] else ""
+    known = Known(texts=texts, vectors=vectors, tolerance=options.min_processor_cosine, digest=exact)
+    alone = {key: value for key, value in bundle.manifest["runner"].items() if key != "library"}
+    program = replace(bundle, manifest={**bundle.manifest, "runner": alone})
+    isa = tuple(bundle.manifest["target"]["platform"].get("isa", ()))
+    proofs = prove_bundle(program, runner.at, levels="here", isa=isa, known=known, context=context)
+    ran = [proof for proof in proofs if proof.proved]
+    if lacking := [proof.level for proof in proofs if not proof.proved]:
+        context.note(f"not run: CPU levels {', '.join(lacking)}")
+    if not ran:
+        return found
+    lowest = min(proof.min_cosine for proof in ran)
+    context.note(f"at the CPU levels {', '.join(proof.level for proof in ran)}: cosine {lowest:.4f} at least")
+    cosine = lowest if found.processor_cosine is None else min(lowest, found.processor_cosine)
+    return replace(found, levels=tuple(proof.level for proof in ran), processor_cosine=cosine)
+
+
+def check_signature(
+    path: Path,
+    key: PublicKey,
+    *,
+    least_version: str | None = None,
+    most: int | None = None,
+    context: HostContext,
+) -> Signed:
+    """Check the signature and every file of a bundle (or archive), and run nothing. Raises ``SignatureError``, ``BundleError``."""
+    with _opened(path, context.work_dir, most, key, least_version) as (_, signed):
+        assert signed is not None
+        return signed
+
+
+def _limits(bundle: Bundle, context: HostContext) -> ModelOptions:
+    if may_run(bundle, asked=False, context=context):
+        return limits_of(bundle.manifest)
+    context.note(
+        "judged by edgepack's default limits, because it was not made here; choose others with --target or --min-cosine"
+    )
+    return OWN_LIMITS
+
+
+def reading_of(bundle: Bundle, context: HostContext) -> Reading:
+    """What was said of the model when the bundle was made here; raises ``BundleError`` where that is invalid."""
+    said = bundle.manifest["model"].get("set", {})
+    if said and not may_run(bundle, asked=False, context=context):
+        context.note(
+            "the model settings in its manifest are ignored; set them with --pooling, --normalize, --prompt"
+        )
+        return UNSAID
+    try:
+        return read_table(Reading, said, where="model.set")
+    except Malformed as error:
+        raise BundleError(f"the bundle's manifest: {error}", hint=error.hint) from error
+
+
+def _origin(bundle: Bundle, context: HostContext) -> str:
+    """Where the manifest says that the model came from. Raises ``UsageError`` where that is not to be asked."""
+    origin = str(bundle.manifest["model"]["origin"])
+    if origin.startswith(CATALOGUE_PREFIX) or may_run(bundle, asked=False, context=context):
+        return origin
+    raise UsageError(
+        f"the bundle says that its model is {origin}, and edgepack does not fetch what a foreign bundle names",
+        hint=f"name the model: --model {origin}, or a folder that holds it",
+    )
+
+
+def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
+    """What a bundle was held to, as its manifest remembers it."""
+    gate = manifest["gate"]
+    return ModelOptions(**{key: gate[key] for key in ("gate", *LIMITS) if key in gate})
+
+
+@contextmanager
+def _opened(
+    path: Path, work_dir: Path, most: int | None, key: PublicKey | None, least_version: str | None
+) -> Iterator[tuple[Bundle, Signed | None]]:
+    if least_version is not None:
+        require_numbers(least_version)
+        if key is None:
+            raise UsageError(
+                "--min-version requires --key: without a signature anyone can write a version",
+                hint="--key names the public key",
+            )
+    outside = False
+    if path.is_file():
+        # Before anything in it is looked at.
+        outside = key is not None and require_signed_file(path, key)
+        path = unpack_bundle(path, work_dir / "unpacked", most=most)
+    bundle = open_bundle(path)
+    signed = None if key is None else require_signed(bundle, key, outside=outside)
+    if least_version is not None:
+        require_version(bundle, least_version)
+    yield bundle, signed

@@ -1,0 +1,173 @@
+"""One cell: found up to date, taken from the shared store, or made."""
+
+import hashlib
+import json
+import time
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import edgepack
+from edgepack import pipeline
+from edgepack.bundles.manifest import bundle_name
+from edgepack.bundles.packages import AXIS as PACKAGE
+from edgepack.bundles.packages import packagers_of
+from edgepack.console import Story
+from edgepack.errors import EdgepackError, OutputError, UsageError
+from edgepack.files.shared import SharedStore
+from edgepack.files.store import sha256_of
+from edgepack.models.export.source_key import source_key
+from edgepack.models.find.source import ingest
+from edgepack.plugins.context import HostContext, host_context
+from edgepack.plugins.host import PluginHost, load_plugins
+from edgepack.project.jobs import Order, Result, failed
+from edgepack.project.matrix import Cell
+from edgepack.project.remote_results import KIND, offer, take
+from edgepack.project.state_file import is_up_to_date, memory_of, remember
+from edgepack.project.stores import open_shared
+from edgepack.recipes.registry import key_of_passes, passes_for
+from edgepack.records.model import ModelSource
+from edgepack.records.target import Target
+from edgepack.targets import with_reading
+
+
+def work(order: Order) -> Result:
+    """Make a cell in a process of another pool or machine; its warnings are told by whoever asked for it."""
+    with host_context(story=Story(quiet=True), offline=order.offline, host=_plugins()) as context:
+        return make_cell(order, host=_plugins(), context=context)
+
+
+@cache
+def _plugins() -> PluginHost:
+    return load_plugins()
+
+
+def make_cell(order: Order, *, host: PluginHost, context: HostContext) -> Result:
+    """Whatever goes wrong with a cell is its result."""
+    started, told = time.monotonic(), len(context.story.warnings)
+    try:
+        made = _make(order, host=host, context=context)
+    except EdgepackError as error:
+        made = failed(order, error)
+    except Exception as error:
+        hint = "this is a bug in edgepack or in a plugin; `edgepack bundle --debug` shows where it happened"
+        made = failed(order, EdgepackError(f"unexpected {type(error).__name__}: {error}", hint=hint))
+    seconds = time.monotonic() - started
+    return replace(made, seconds=seconds, warnings=tuple(context.story.warnings[told:]))
+
+
+def _make(order: Order, *, host: PluginHost, context: HostContext) -> Result:
+    if order.version != edgepack.__version__:
+        raise UsageError(
+            f"the worker has edgepack {edgepack.__version__}, and {order.version} asks it",
+            hint="install one version everywhere",
+        )
+    cell = order.cell
+    shared = None if order.store is None else open_shared(order.store, host=host, context=context)
+    context = replace(context, store=replace(context.store, shared=shared))
+    context.story.plan(0)
+    with context.story.step("inputs"):
+        target = _target(cell, host)
+        source = ingest(cell.wanted.model, reading=target.model.reading, context=context)
+        output = Path(cell.wanted.output)
+        place = output / bundle_name(source.name, target)
+        if order.claims is None:
+            output = context.work_dir / "made"
+        else:
+            _claim(place, order)
+        packagers = packagers_of(target, context)
+        key = _key(source, target, host, context)
+        done = Result(label=cell.label, state="to be made", seconds=0.0, path=place, key=key)
+        if order.claims is not None and not order.force and is_up_to_date(place, key, host):
+            done = replace(done, state="up to date")
+        elif not order.force and shared is not None and shared.has(KIND, key):
+            done = replace(done, state="in the store")
+        context.note(done.state)
+    if order.dry_run or done.state == "up to date":
+        return done
+    if done.state == "in the store" and (
+        order.claims is None
+        or take(place, key, packagers=packagers, shared=_there(shared), host=host, context=context)
+    ):
+        return replace(done, state="from the store")
+    outcome = pipeline.build(
+        target, model=cell.wanted.model, output=output, force=True, host=host, context=context
+    )
+    memory = memory_of(key, outcome)
+    remember(outcome.bundle.directory, memory)
+    kept = shared is not None and offer(outcome.bundle.directory, memory, shared=shared, context=context)
+    if order.claims is None and not kept:
+        raise OutputError(
+            f"the store {_there(shared).url} does not take the bundle that a worker made",
+            hint="the workers must be able to write to it",
+        )
+    return replace(done, state="made", report=outcome.report)
+
+
+def settle(result: Result, order: Order, *, host: PluginHost, context: HostContext) -> Result:
+    """Bring the bundle that a worker with another disk made, or found in the store, to its place.
+
+    Raises ``UsageError`` where another cell has it, ``OutputError`` where the store has lost the bundle.
+    """
+    if result.path is None or result.state == "failed":
+        return result
+    _claim(result.path, order)
+    if not order.force and is_up_to_date(result.path, result.key, host):
+        return replace(result, state="up to date")
+    shared = open_shared(str(order.store), host=host, context=context)
+    packagers = packagers_of(_target(order.cell, host), context)
+    if not take(result.path, result.key, packagers=packagers, shared=shared, host=host, context=context):
+        raise OutputError(
+            f"the store {shared.url} does not give back what a worker put there",
+            hint="build it again; where that does not help, the store is not the same for all",
+        )
+    return result
+
+
+def _there(shared: SharedStore | None) -> SharedStore:
+    assert shared is not None
+    return shared
+
+
+def _claim(place: Path, order: Order) -> None:
+    """Two cells of a build that are made at one place are one too many. A cell that is made again has its claim already."""
+    assert order.claims is not None
+    claim = Path(order.claims) / hashlib.sha256(str(place).encode()).hexdigest()
+    mine = f"{order.number} {order.cell.label}"
+    try:
+        claim.symlink_to(mine)
+    except FileExistsError:
+        if str(claim.readlink()) != mine:
+            raise UsageError(
+                f"{order.cell.label} is made at {place}, as {str(claim.readlink()).partition(' ')[2]} is",
+                hint="give one of them another `output`",
+            ) from None
+
+
+def _target(cell: Cell, host: PluginHost) -> Target:
+    wanted = cell.wanted
+    said = {
+        **wanted.settings,
+        "model.recipe": wanted.recipe,
+        "model.gate": wanted.gate,
+        "package.formats": list(wanted.packages) or None,
+    }
+    overrides = [f"{key}={json.dumps(value)}" for key, value in said.items() if value is not None]
+    return with_reading(host.target(cell.target, overrides), wanted.reading)
+
+
+def _key(source: ModelSource, target: Target, host: PluginHost, context: HostContext) -> str:
+    """A digest of all that decides what a bundle is: the model's content, the target, and whose code makes it."""
+    said: dict[str, Any] = {
+        "model": source_key(source),
+        "prompts": dict(source.prompts),
+        "target": asdict(replace(target, origin="")),
+        "passes": key_of_passes(passes_for(source, target.model, context), context),
+        "calibration": sha256_of(texts) if (texts := target.model.calibration) and texts.is_file() else "",
+        "module": sha256_of(module) if (module := target.module) and module.is_file() else "",
+        "packages": {name: context.extensions(PACKAGE)[name].identity for name in target.packages},
+        "edgepack": edgepack.__version__,
+        "made_by": host.builder_of(target).made_by(target),
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()

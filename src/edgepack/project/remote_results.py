@@ -1,0 +1,129 @@
+"""Finished cells in the shared store: a bundle's archive, packages, provenance and report, under the key of what it was made of.
+
+What a store gives is a stranger's: the receiver knows which files there are, and each is held against what it is listed as.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from edgepack.building.outcome import report_file_of, withdraw
+from edgepack.bundles.archive import archive_of, unpack_bundle
+from edgepack.bundles.manifest import digest, open_bundle
+from edgepack.bundles.packages import Packagers
+from edgepack.bundles.place import BUNDLE, held_place, placed_beside, placed_folder
+from edgepack.errors import BundleError, DiskFullError, OutputError
+from edgepack.files.shared import SharedStore
+from edgepack.files.store import sha256_of
+from edgepack.plugins.context import HostContext
+from edgepack.plugins.host import PluginHost
+from edgepack.project.state_file import described, is_memory, names_beside, remember, same_delegates
+from edgepack.records.bundle import Bundle
+from edgepack.verifier.trusted_bundles import remember_from_store
+
+KIND = "cell"
+MEMORY = "cell.json"
+
+
+def offer(folder: Path, memory: Mapping[str, Any], *, shared: SharedStore, context: HostContext) -> bool:
+    """Put the bundle in ``folder``, and what lies beside it, into the store; whether it is there then."""
+    work = context.work_dir / "offered"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    for name in memory["files"]:
+        shutil.copyfile(folder.with_name(name), work / name)
+    (work / MEMORY).write_text(json.dumps({**memory, "bundle": folder.name}), encoding="utf-8")
+    return shared.offer(KIND, str(memory["key"]), work)
+
+
+def take(
+    folder: Path,
+    key: str,
+    *,
+    packagers: Packagers,
+    shared: SharedStore,
+    host: PluginHost,
+    context: HostContext,
+) -> bool:
+    """Lay a finished bundle out at ``folder``, as it was when it was made; ``False``, and nothing done, where there is no sound one.
+
+    ``packagers`` make the packages that belong to it. What the store says is held against what comes: which files there are, each
+    file's digest, the bundle's manifest and files, its name and digest, and whose report it is.
+    """
+    work = context.work_dir / "taken"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    if not shared.fetch(KIND, key, work):
+        return False
+    try:
+        memory = _memory(work, key, folder.name)
+        if not same_delegates(memory, host):
+            return False
+        found = {path.relative_to(work).as_posix() for path in work.rglob("*")} - {MEMORY}
+        bundle = open_bundle(unpack_bundle(work / archive_of(folder).name, work / "unpacked" / folder.name))
+        if digest(bundle) != memory["digest"] or bundle.name != folder.name:
+            raise BundleError("it is another bundle than it is listed as")
+        _require_files(bundle, memory, found, packagers)
+        if _reported(work / report_file_of(folder).name) != memory["digest"]:
+            raise BundleError("its report is that of another bundle")
+    except (DiskFullError, OutputError):
+        raise
+    except Exception as error:
+        # A packager, too, is asked about what a stranger wrote.
+        context.warn(f"the store {shared.url} has a wrong {folder.name}, which is made again: {error}")
+        return False
+    _place(bundle.directory, work, memory, folder)
+    if shared.secret:
+        remember_from_store(sha256_of(report_file_of(folder)), store=context.store)
+    return True
+
+
+def _memory(work: Path, key: str, name: str) -> dict[str, Any]:
+    """Raises ``ValueError`` for what is not a cell's."""
+    memory: dict[str, Any] = json.loads((work / MEMORY).read_text(encoding="utf-8"))
+    if not is_memory(memory) or memory["key"] != key or memory.pop("bundle") != name:
+        raise ValueError("it is listed under another's key")
+    return memory
+
+
+def _require_files(bundle: Bundle, memory: Mapping[str, Any], found: set[str], packagers: Packagers) -> None:
+    """Raise ``ValueError`` where there is anything but what lies beside this bundle, or less."""
+    folder = bundle.directory
+    known = {*names_beside(folder), *(packager.file_name(bundle) for _, packager in packagers)}
+    odd = sorted((found | memory["files"].keys()) ^ known)
+    if odd or found != known:
+        raise ValueError(f"{(odd or sorted(known - found))[0]!r} does not belong to it, or is missing")
+    if described(folder.parent.parent, known) != memory["files"]:
+        raise ValueError("a file is not what it is listed as")
+
+
+def _reported(file: Path) -> object:
+    return json.loads(file.read_text(encoding="utf-8"))["digest"]
+
+
+def _place(unpacked: Path, work: Path, memory: Mapping[str, Any], folder: Path) -> None:
+    """Places as ``pipeline.build`` does: the folder first, then what lies beside it."""
+    with (
+        held_place(folder, waiting=lambda: None),
+        ExitStack() as beside,
+        placed_folder(folder, force=True, kind=BUNDLE) as place,
+    ):
+        for name in memory["files"]:
+            temporary = beside.enter_context(placed_beside(folder.with_name(name)))
+            shutil.copyfile(work / name, temporary)
+        _copy_tree(unpacked, place)
+        withdraw(folder.with_name(name) for name in memory["files"])
+    remember(folder, memory)
+
+
+def _copy_tree(source: Path, destination: Path) -> None:
+    """Into an empty folder. ``shutil.copytree`` goes on where the disk is full, and its error then does not say so."""
+    for path in sorted(source.rglob("*")):
+        place = destination / path.relative_to(source)
+        if path.is_dir() and not path.is_symlink():
+            place.mkdir()
+        else:
+            shutil.copy2(path, place, follow_symlinks=False)

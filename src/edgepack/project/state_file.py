@@ -1,0 +1,112 @@
+"""What is remembered of a project's bundles beside them: of what each was made, and what came out."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from edgepack.building.outcome import Outcome, report_file_of
+from edgepack.bundles.archive import archive_of
+from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
+from edgepack.bundles.place import held_place, placed_beside
+from edgepack.bundles.provenance import provenance_file
+from edgepack.errors import BundleError
+from edgepack.files.store import sha256_of
+from edgepack.plugins.host import PluginHost
+from edgepack.signing.signatures import signature_of
+
+REMEMBERED = ".edgepack-build.json"
+"""In an output folder: bundle → what it was made of, its digest, and the files beside it."""
+Files = Mapping[str, Mapping[str, Any]]
+"""Paths, relative to the output folder → size and SHA-256."""
+_PARTS = {"key": str, "digest": str, "files": dict, "delegates": list}
+
+
+def memory_of(key: str, outcome: Outcome) -> dict[str, Any]:
+    """What is to be remembered of a bundle that was made. It lies where it is to stay."""
+    folder = outcome.bundle.directory
+    names = [*names_beside(folder), *(each.file for each in outcome.report.packages)]
+    return {
+        "key": key,
+        "digest": outcome.report.digest,
+        "files": described(folder.parent, names),
+        "delegates": outcome.bundle.manifest["made_by"].get("delegates", []),
+    }
+
+
+def names_beside(folder: Path) -> list[str]:
+    """What lies beside every bundle: packages come to that."""
+    return [each(folder).name for each in (archive_of, provenance_file, report_file_of)]
+
+
+def described(output: Path, names: Iterable[str]) -> Files:
+    """Size and SHA-256 of files in a folder. Raises ``OSError`` where one cannot be read."""
+    return {
+        name: {"size": (output / name).stat().st_size, "sha256": sha256_of(output / name)} for name in names
+    }
+
+
+def is_up_to_date(folder: Path, key: str, host: PluginHost) -> bool:
+    """Whether the bundle in ``folder`` was made of the same, and is as it was made, with all that lies beside it."""
+    known = _remembered(folder.parent).get(folder.name)
+    if known is None or known["key"] != key or not same_delegates(known, host):
+        return False
+    try:
+        return _is_as_made(folder, known) and bool(digest(open_bundle(folder)) == known["digest"])
+    except BundleError:
+        return False
+
+
+def _is_as_made(folder: Path, known: Mapping[str, Any]) -> bool:
+    try:
+        return bool(described(folder.parent, known["files"]) == known["files"])
+    except (OSError, ValueError):
+        return False
+
+
+def same_delegates(memory: Mapping[str, Any], host: PluginHost) -> bool:
+    """Whom a builder delegates to is known when it has: whether these are still of the same versions."""
+    return all(_made_by(host, each["builder"]) == each for each in memory["delegates"])
+
+
+def _made_by(host: PluginHost, builder: str) -> dict[str, str]:
+    """Maker as a manifest names a delegate; nothing for one that is not there any more."""
+    found = host.builders.get(builder)
+    return {"builder": builder, "plugin": found.distribution, "version": found.version} if found else {}
+
+
+def remember(folder: Path, memory: Mapping[str, Any]) -> None:
+    """Several builds may be remembering bundles of one output folder."""
+    file = folder.parent / REMEMBERED
+    with held_place(file, waiting=lambda: None), placed_beside(file) as temporary:
+        known = {**_remembered(folder.parent), folder.name: {part: memory[part] for part in _PARTS}}
+        temporary.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def signing(path: Path) -> Iterator[None]:
+    """Around the signing of a bundle in its folder, which changes its archive: what was as remembered before is so after it."""
+    known = _remembered(path.parent).get(path.name) if path.is_dir() else None
+    if known is None or not _is_as_made(path, known):
+        yield
+        return
+    yield
+    output = path.parent
+    signatures = [output / path.name / SIGNATURE, *(signature_of(output / name) for name in known["files"])]
+    names = {*known["files"], *(each.relative_to(output).as_posix() for each in signatures if each.is_file())}
+    remember(path, {**known, "files": described(output, sorted(names))})
+
+
+def is_memory(value: object) -> bool:
+    """Whether this is what ``memory_of`` returns."""
+    return isinstance(value, dict) and all(isinstance(value.get(part), kind) for part, kind in _PARTS.items())
+
+
+def _remembered(output: Path) -> dict[str, Any]:
+    """Nothing where the file is not there or damaged: everything is made again then."""
+    with suppress(OSError, ValueError, RecursionError):
+        known = json.loads((output / REMEMBERED).read_text(encoding="utf-8"))
+        if isinstance(known, dict) and all(map(is_memory, known.values())):
+            return known
+    return {}

@@ -1,0 +1,525 @@
+"""edgepack from Python: the commands as functions, which return what the commands print.
+
+Importing this is fast, because each function imports what it needs when it is called. A failure raises an
+``edgepack.errors.EdgepackError``, with ``message``, ``hint`` and the command's ``exit_code``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgepack.records.target import UNSAID, GateLevel, Reading
+
+if TYPE_CHECKING:
+    from numpy import float32
+    from numpy.typing import NDArray
+
+    from edgepack.models.inspection import ModelInspection
+    from edgepack.plugins.context import HostContext
+    from edgepack.project.jobs import Result
+    from edgepack.records.device import DeviceProof, DeviceResult, OnDevices
+    from edgepack.records.report import Report, Verification
+    from edgepack.records.target import ModelOptions
+    from edgepack.signing.keys import PrivateKey
+    from edgepack.signing.signatures import Signed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """A bundle that was made, verified and measured."""
+
+    path: Path
+    """Its folder."""
+    archive: Path
+    packages: tuple[Path, ...]
+    """Files of the package forms that the target and ``packages`` name."""
+    manifest: Mapping[str, Any]
+    report: Report
+
+    @property
+    def verification(self) -> Verification:
+        """Comparison of its vectors with the full-precision model's."""
+        return self.report.verification
+
+    def embed(self, texts: Sequence[str]) -> NDArray[float32]:
+        """Vectors by the bundle's own program, float32 [len(texts), dimension]; raises ``CannotRunHere`` if this machine cannot run it."""
+        return _vectors(self.path, texts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantized:
+    """A quantized model, in a folder that every function takes as ``model``."""
+
+    path: Path
+    file: Path
+    size: int
+    """Bytes of the file."""
+    recipe: str
+    """The passes, in words."""
+    precision: str
+    operators: int
+    """Kernels that it requires of ONNX Runtime."""
+    batch_dependent: bool
+    """Whether a text's vector depends on the texts beside it."""
+    warnings: tuple[str, ...]
+    verification: Verification
+    """Measured with the stock ONNX Runtime package; no limit applies."""
+
+
+def bundle(
+    model: str | Path | None = None,
+    *,
+    target: str | Path | None = None,
+    output: str | Path = "dist",
+    recipe: str | None = None,
+    gate: GateLevel | None = None,
+    settings: Mapping[str, Any] | None = None,
+    packages: Sequence[str] = (),
+    reading: Reading = UNSAID,
+    prices: str | Path | None = None,
+    key: str | Path | None = None,
+    password: str | None = None,
+    force: bool = False,
+    offline: bool = False,
+    progress: bool = False,
+) -> Bundle:
+    """Make a self-contained bundle, verify and measure it, as `edgepack bundle` does.
+
+    ``model`` is what ``--model`` takes; ``None``: the catalogue's default. ``target`` is a name or a .toml file; ``None``: the
+    default for this machine. ``settings`` change keys of the target: ``{"model.min_cosine": 0.99, "runtime": "full"}``. ``packages`` are
+    package forms to make beside the archive. ``key`` is the file of a private key, and ``password`` the password of this key; the bundle,
+    its archive and its packages are signed with it. ``progress`` prints the steps on stderr. A build that fails writes no bundle to ``output``.
+    """
+    from edgepack import pipeline
+    from edgepack.plugins.host import load_plugins
+    from edgepack.targets import target_of_this_machine, with_reading
+
+    host = load_plugins()
+    said = {"model.recipe": recipe, "model.gate": gate, "package.formats": list(packages) or None}
+    wanted = {**(settings or {}), **{key: value for key, value in said.items() if value is not None}}
+    overrides = [f"{key}={json.dumps(value)}" for key, value in wanted.items()]
+    with _context(offline=offline, progress=progress) as context:
+        outcome = pipeline.build(
+            with_reading(host.target(str(target or target_of_this_machine()), overrides), reading),
+            model=None if model is None else str(model),
+            output=Path(output),
+            force=force,
+            prices=None if prices is None else Path(prices),
+            key=None if key is None else _private(key, password),
+            host=host,
+            context=context,
+        )
+    made = outcome.bundle
+    return Bundle(
+        path=made.directory,
+        archive=made.archive or made.directory,
+        packages=tuple(made.directory.with_name(each.file) for each in outcome.report.packages),
+        manifest=made.manifest,
+        report=outcome.report,
+    )
+
+
+def build(
+    project: str | Path | None = None,
+    *,
+    only: Sequence[str] = (),
+    shard: str | None = None,
+    jobs: int | None = None,
+    executor: str | None = None,
+    scheduler: str | None = None,
+    store: str | Path | None = None,
+    dry_run: bool = False,
+    force: bool = False,
+    key: str | Path | None = None,
+    password: str | None = None,
+    offline: bool = False,
+    progress: bool = False,
+) -> list[Result]:
+    """Build the bundles of a project whose inputs changed, as `edgepack build` does; a failure does not stop the other bundles.
+
+    ``project`` is the project file; ``None``: that of the current folder. ``only`` names models, targets or ``MODEL:TARGET``. ``shard`` is
+    one part of several, ``"3/8"``. ``jobs`` is the number of bundles at once, in processes of their own: a script that says more than 1 has its
+    calls below ``if __name__ == "__main__":``. ``executor`` and ``scheduler`` name a plugin's workers, ``store`` the store to share with them. ``key`` is the file of a
+    private key, ``password`` its password: bundles and archives are signed with it, packages are not.
+    """
+    from edgepack.plugins.host import load_plugins
+    from edgepack.project.build import Workforce, build_cells
+    from edgepack.project.file import find_project
+    from edgepack.project.matrix import cells_of
+    from edgepack.project.stores import address_of
+
+    found = find_project(None if project is None else Path(project))
+    cells = cells_of(found, only, shard=shard)
+    address = address_of(None if store is None else str(store), found.store)
+    private = None if key is None else _private(key, password)
+    by = Workforce(jobs=jobs, executor=executor, scheduler=scheduler, store=address)
+    with _context(offline=offline, progress=progress) as context:
+        made = build_cells(
+            cells, host=load_plugins(), context=context, by=by, force=force, dry_run=dry_run, key=private
+        )
+        return [result for _, result in sorted(made, key=lambda each: each[0])]
+
+
+def prove(
+    results: Sequence[Result],
+    *,
+    project: str | Path | None = None,
+    force: bool = False,
+    key: str | Path | None = None,
+    password: str | None = None,
+    offline: bool = False,
+    progress: bool = False,
+) -> list[DeviceProof]:
+    """Prove what ``build`` returned on the project's ``[devices]``, as `edgepack build --on` does: each bundle on those with its system and
+    processor that answer.
+
+    What a device's record says of this very bundle is not measured again, unless with ``force``. ``key`` is the file of a private key, and ``password`` its
+    password; records are signed with it.
+    """
+    from edgepack.device.session import parse_address
+    from edgepack.finished_bundle import Built, prove_built
+    from edgepack.project.file import find_project
+    from edgepack.project.matrix import cells_of
+
+    found = find_project(None if project is None else Path(project))
+    devices = [parse_address(f"{name}={address}") for name, address in found.devices.items()]
+    private = None if key is None else _private(key, password)
+    models = {cell.label: cell.wanted.model for cell in cells_of(found)}
+    bundles = [
+        Built(label=each.label, path=each.path, model=models.get(each.label))
+        for each in results
+        if each.path is not None and each.error is None
+    ]
+    with _context(offline=offline, progress=progress) as context:
+        return prove_built(bundles, devices, force=force, sign=private, context=context)
+
+
+def inspect(
+    model: str | Path | None = None,
+    *,
+    reading: Reading = UNSAID,
+    offline: bool = False,
+    progress: bool = False,
+) -> ModelInspection:
+    """The parts of a model, how it is read, and the recommended recipe, as `edgepack inspect` shows."""
+    from edgepack.models.find.source import ingest
+    from edgepack.models.inspection import inspect_model
+    from edgepack.suitability.rows import suitability
+
+    with _context(offline=offline, progress=progress) as context:
+        source = ingest(None if model is None else str(model), reading=reading, context=context)
+        found = inspect_model(source, context=context)
+        with context.story.step("targets"):
+            return replace(found, targets=suitability(source, context.plugins(), context=context))
+
+
+def quantize(
+    model: str | Path | None = None,
+    *,
+    recipe: str = "int8",
+    output: str | Path = "quantized",
+    format: str = "ort",
+    calibration: str | Path | None = None,
+    isa: Sequence[str] = (),
+    reading: Reading = UNSAID,
+    offline: bool = False,
+    progress: bool = False,
+) -> Quantized:
+    """Quantize a model into a folder with its tokenizer, and compare its vectors, as `edgepack quantize` does."""
+    from edgepack.bundles.place import require_free, require_writable
+    from edgepack.models.find.source import ingest
+    from edgepack.models.reference import embed_with_onnxruntime
+    from edgepack.operators.config import required
+    from edgepack.recipes.model_files import MADE_HERE, quantize_model
+    from edgepack.recipes.registry import passes_of
+    from edgepack.records.target import ModelOptions, Platform
+    from edgepack.verifier.gate import verification_texts
+    from edgepack.verifier.vector_quality import measure_quality
+
+    texts = None if calibration is None else Path(calibration)
+    options = ModelOptions(recipe=recipe, format=format, calibration=texts)
+    platform = Platform(os="linux", arch="x86_64", isa=tuple(isa))
+    with _context(offline=offline, progress=progress) as context:
+        passes_of(recipe, context)
+        require_free(Path(output), force=True, kind=MADE_HERE)
+        require_writable(Path(output).parent)
+        with context.story.step("model"):
+            source = ingest(None if model is None else str(model), reading=reading, context=context)
+        with context.story.step("quantize"):
+            made, file = quantize_model(
+                source, Path(output), options=options, platform=platform, context=context
+            )
+        with context.story.step("verify"):
+            found = measure_quality(
+                lambda texts: embed_with_onnxruntime(made.file, made.source, texts),
+                source,
+                verification_texts(),
+                together=lambda texts: embed_with_onnxruntime(
+                    made.file, made.source, texts, batch_size=len(texts)
+                ),
+                context=context,
+            )
+    return Quantized(
+        path=Path(output),
+        file=file,
+        size=file.stat().st_size,
+        recipe=made.recipe,
+        precision=made.precision,
+        operators=len(required(made.needs)),
+        batch_dependent=made.batch_dependent,
+        warnings=made.source.warnings,
+        verification=found,
+    )
+
+
+def verify(
+    path: str | Path,
+    *,
+    model: str | Path | None = None,
+    target: str | Path | None = None,
+    min_cosine: float | None = None,
+    gate: GateLevel | None = None,
+    reading: Reading = UNSAID,
+    run: bool = False,
+    seed: int | None = None,
+    max_unpacked: int | None = None,
+    key: str | Path | None = None,
+    min_version: str | None = None,
+    write_vectors: str | Path | None = None,
+    other_vectors: str | Path | None = None,
+    offline: bool = False,
+    progress: bool = False,
+) -> Verification:
+    """Check a bundle's files, run it and compare its vectors, as `edgepack verify` does; the result is in ``status``.
+
+    A bundle that was made elsewhere is run only with ``run=True``, also on texts drawn by ``seed`` (``None``: by a new one). The limits of ``target`` and ``min_cosine`` then apply, or
+    edgepack's own. An archive may unpack to at most ``max_unpacked`` bytes. ``key`` is the file of a public key; a bundle that is not signed
+    with this key, or is older than ``min_version``, raises ``SignatureError``. ``write_vectors`` is a .npy file to write the vectors of the 200 texts to, for another machine;
+    ``other_vectors`` is such a file from another machine, to compare with. Raises ``VerificationError`` for a bundle that fails and
+    ``BundleError`` for a damaged one.
+    """
+    from edgepack import finished_bundle as verification
+    from edgepack.signing.keys import load_public
+
+    limits = _limits(target, min_cosine)
+    with _context(offline=offline, progress=progress) as context:
+        return verification.verify_again(
+            Path(path),
+            model=None if model is None else str(model),
+            reading=reading,
+            limits=limits,
+            module=_module(target),
+            gate=gate,
+            write_vectors=None if write_vectors is None else Path(write_vectors),
+            others=None if other_vectors is None else Path(other_vectors),
+            run=run,
+            seed=seed,
+            most=max_unpacked,
+            key=None if key is None else load_public(Path(key)),
+            least_version=min_version,
+            context=context,
+        )
+
+
+def verify_on(
+    path: str | Path,
+    devices: Sequence[str],
+    *,
+    model: str | Path | None = None,
+    target: str | Path | None = None,
+    min_cosine: float | None = None,
+    gate: GateLevel | None = None,
+    reading: Reading = UNSAID,
+    run: bool = False,
+    seed: int | None = None,
+    max_unpacked: int | None = None,
+    key: str | Path | None = None,
+    min_version: str | None = None,
+    bench: bool = False,
+    record: str | Path | None = None,
+    sign: str | Path | None = None,
+    password: str | None = None,
+    offline: bool = False,
+    progress: bool = False,
+) -> OnDevices:
+    """Run a bundle on devices and compare its vectors here, as `edgepack verify --on` does; one device's failure does not stop the others.
+
+    ``devices`` are what ``--on`` takes. What they measured is written to ``record`` (``None``: beside the bundle) and signed with ``sign``, the
+    file of a private key with ``password``. The rest is as for ``verify``.
+    """
+    from edgepack import finished_bundle as verification
+    from edgepack.device.session import parse_address
+    from edgepack.signing.keys import load_public
+
+    addresses = [parse_address(each) for each in devices]
+    with _context(offline=offline, progress=progress) as context:
+        return verification.verify_on_devices(
+            Path(path),
+            addresses,
+            model=None if model is None else str(model),
+            reading=reading,
+            limits=_limits(target, min_cosine),
+            module=_module(target),
+            gate=gate,
+            run=run,
+            seed=seed,
+            most=max_unpacked,
+            key=None if key is None else load_public(Path(key)),
+            least_version=min_version,
+            bench=bench,
+            record=None if record is None else Path(record),
+            sign=None if sign is None else _private(sign, password),
+            context=context,
+        )
+
+
+def check_device(
+    path: str | Path,
+    device: str,
+    *,
+    key: str | Path | None = None,
+    record: str | Path | None = None,
+    target: str | Path | None = None,
+    min_cosine: float | None = None,
+    max_unpacked: int | None = None,
+) -> DeviceResult:
+    """What a device measured of this very bundle, by its record, as `edgepack verify --require-device` asks for it; nothing is run.
+
+    ``device`` is an id of the record or a processor. Raises ``DeviceError`` if it did not pass there by the limits of ``target`` and
+    ``min_cosine``, or if the record was neither written on this machine nor signed with ``key``, the file of a public key.
+    """
+    from edgepack import finished_bundle as verification
+    from edgepack.signing.keys import load_public
+
+    with _context() as context:
+        return verification.check_device(
+            Path(path),
+            device,
+            record=None if record is None else Path(record),
+            limits=_limits(target, min_cosine),
+            most=max_unpacked,
+            key=None if key is None else load_public(Path(key)),
+            context=context,
+        )
+
+
+def _limits(target: str | Path | None, min_cosine: float | None) -> ModelOptions | None:
+    """Those that the caller names; ``None``: the bundle's own where it was made here, else edgepack's."""
+    from edgepack import finished_bundle as verification
+    from edgepack.plugins.host import load_plugins
+
+    limits = None if target is None else load_plugins().target(str(target)).model
+    if min_cosine is not None:
+        limits = replace(limits or verification.OWN_LIMITS, min_cosine=min_cosine)
+    return limits
+
+
+def _module(target: str | Path | None) -> Path | None:
+    """The file that a target names as ``runner.module``: the user has read it."""
+    from edgepack.plugins.host import load_plugins
+
+    return None if target is None else load_plugins().target(str(target)).module
+
+
+def check_signature(
+    path: str | Path, *, key: str | Path, min_version: str | None = None, max_unpacked: int | None = None
+) -> Signed:
+    """Check that a bundle (folder or archive) is complete and signed with a public key, as `edgepack verify --signature-only` does.
+
+    This runs nothing. Raises ``SignatureError`` if the bundle is not signed with the key or is older than ``min_version``, ``BundleError``
+    if it is damaged.
+    """
+    from edgepack import finished_bundle as verification
+    from edgepack.signing.keys import load_public
+
+    with _context() as context:
+        return verification.check_signature(
+            Path(path),
+            load_public(Path(key)),
+            least_version=min_version,
+            most=max_unpacked,
+            context=context,
+        )
+
+
+def sign(
+    path: str | Path, *, key: str | Path, password: str | None = None, force: bool = False
+) -> list[Path]:
+    """Sign a bundle's folder and the archive beside it, or any file, as `edgepack sign` does; returns the files that it wrote."""
+    from edgepack.project.state_file import signing
+    from edgepack.signing.signatures import sign_path
+
+    with _context() as context, signing(Path(path)):
+        return sign_path(Path(path), _private(key, password), force=force, context=context)
+
+
+def _private(key: str | Path, password: str | None) -> PrivateKey:
+    from edgepack.signing.keys import load_private
+
+    return load_private(Path(key), password=password.encode() if password else None)
+
+
+def report(
+    path: str | Path,
+    *,
+    prices: str | Path | None = None,
+    html: str | Path | None = None,
+    bench: str | Path | None = None,
+    key: str | Path | None = None,
+) -> Report:
+    """A bundle's size by part and encoding, and the cost of its downloads; also writes a page to ``html``.
+
+    ``bench`` is a file that ``embed --bench --json`` wrote on a device; the page shows its figures. What was recorded of a bundle that
+    was not made here is what its maker says (``said_by``), unless its report is signed with ``key``, the file of a public key; a bundle that is
+    neither made here nor signed with it raises ``SignatureError``.
+    """
+    from edgepack.recorded.measured_again import report_again
+    from edgepack.signing.keys import load_public
+
+    with _context() as context:
+        table = None if prices is None else Path(prices)
+        public = None if key is None else load_public(Path(key))
+        result = report_again(Path(path), prices=table, key=public, context=context)
+        if html is not None:
+            page = _page(Path(path), result, None if bench is None else Path(bench), context)
+    if html is not None:
+        from edgepack.files.store import written_beside
+
+        with written_beside(Path(html)) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+    return result
+
+
+def _page(path: Path, report: Report, bench: Path | None, context: HostContext) -> str:
+    from edgepack.bundles.manifest import open_bundle
+    from edgepack.reports.page.facts import facts_of
+    from edgepack.reports.page.html import render_html
+
+    return render_html(report, facts_of(open_bundle(path), report, bench=bench, context=context))
+
+
+@contextmanager
+def _context(*, offline: bool = False, progress: bool = False) -> Iterator[HostContext]:
+    from edgepack.console import Story
+    from edgepack.plugins.context import host_context
+
+    with host_context(story=Story(quiet=not progress), offline=offline) as context:
+        yield context
+
+
+def _vectors(path: Path, texts: Sequence[str]) -> NDArray[float32]:
+    import numpy
+
+    from edgepack.bundles.manifest import open_bundle
+    from edgepack.verifier.trusted_bundles import runner_for
+
+    if isinstance(texts, str):
+        raise TypeError("embed takes a list of texts, not one text: embed([text])")
+    with _context() as context:
+        bundle = open_bundle(path)
+        return numpy.asarray(runner_for(bundle, context).embed(bundle, texts), dtype=numpy.float32)

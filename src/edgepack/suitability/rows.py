@@ -1,0 +1,77 @@
+"""A row for each target: whether it takes a model, with which recipe, and what comes of it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from edgepack.console import Story
+from edgepack.errors import EdgepackError
+from edgepack.models.read.static import is_static_source
+from edgepack.plugins.context import HostContext
+from edgepack.plugins.host import PluginHost
+from edgepack.records.model import ModelSource
+from edgepack.records.suitability import Suitability
+from edgepack.records.target import Target
+from edgepack.suitability.decide import REFUSALS, Suited, require_suitable
+from edgepack.suitability.measured import Made, measured
+from edgepack.targets import device_of
+
+WEIGHTS, TOKENIZER = "model", "tokenizer"
+"""Parts of a report that are larger for a larger model."""
+
+
+def suitability(source: ModelSource, host: PluginHost, *, context: HostContext) -> tuple[Suitability, ...]:
+    """A row for each target that is installed: those for this machine's processor first."""
+    return tuple(_rows(source, host, context))
+
+
+def _rows(source: ModelSource, host: PluginHost, context: HostContext) -> Iterator[Suitability]:
+    for name in sorted(host.target_files):
+        # What is said of the model while it is asked about belongs into its row.
+        aside = replace(context, story=Story(quiet=True))
+        try:
+            target = host.target(name)
+        except EdgepackError:
+            continue  # `edgepack targets` says what is wrong with it.
+        row = Suitability(
+            target=name,
+            best_for=target.best_for or target.summary,
+            device=device_of(target.platform),
+            taken=True,
+        )
+        try:
+            suited = require_suitable(source, target, host.create(target, aside), context=aside)
+        except REFUSALS as error:
+            yield replace(row, taken=False, reason=error.message, hint=error.hint or "")
+            continue
+        except EdgepackError as error:
+            yield replace(row, warnings=(f"not known here: {error.message}",))
+            continue
+        row = replace(row, warnings=tuple(aside.story.warnings), recipe=_recipe_of(suited, target))
+        found = measured(host.target_files[name].file)
+        yield _foretold(row, suited, found[0]) if found and _alike(suited, found[0], target) else row
+
+
+def _recipe_of(suited: Suited, target: Target) -> str:
+    ranks = suited.source.head or (suited.source.outputs and not suited.source.outputs.dense)
+    recipe = (target.model.for_scores() if ranks else target.model).recipe
+    return recipe if isinstance(recipe, str) else ""
+
+
+def _alike(suited: Suited, made: Made, target: Target) -> bool:
+    """Whether what was measured says anything of this model: a table beside a table, made by the same recipe."""
+    tables = target.model.format == "table"
+    return is_static_source(suited.source) == tables and made.recipe in (_recipe_of(suited, target), "")
+
+
+def _foretold(row: Suitability, suited: Suited, made: Made) -> Suitability:
+    """With archive and memory, from what weights and tokenizer of another model came to by the same recipe."""
+    if suited.expected is None or WEIGHTS not in made.parts:
+        return row
+    weights, tokenizer = made.parts[WEIGHTS], made.parts.get(TOKENIZER, {"raw": 0, "zstd": 0})
+    more = suited.expected.made / weights["raw"] - 1
+    longer = suited.source.tokenizer.stat().st_size / made.tokenizer_json - 1
+    archive = made.archive + more * weights["zstd"] + longer * tokenizer["zstd"]
+    memory = None
+    if made.memory is not None:
+        memory = round(made.memory + more * weights["raw"] + longer * tokenizer["raw"])
+    return replace(row, archive=round(archive), memory=memory)

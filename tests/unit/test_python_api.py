@@ -1,0 +1,87 @@
+"""edgepack from Python."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.berts import write_bert
+from tests.support.command import edgepack
+
+from edgepack import python_api
+from edgepack.errors import ModelError, TargetError, UsageError
+from edgepack.records.target import Reading
+
+pytestmark = pytest.mark.tools("python")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    write_bert(folder)
+    return folder
+
+
+def test_importing_it_is_light() -> None:
+    code = "import sys, edgepack; edgepack.bundle; print(sorted({'numpy', 'onnx', 'rich', 'click', 'httpx'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_package_itself_has_the_functions_whatever_of_it_was_imported() -> None:
+    rooms = "bundles.manifest, edgepack.pipeline, edgepack.reports.text, edgepack.verifier.gate"
+    code = f"import edgepack.{rooms}; print([getattr(edgepack, name).__module__ for name in edgepack.__all__], dir(edgepack))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = [
+        "Bundle",
+        "Quantized",
+        "build",
+        "bundle",
+        "check_device",
+        "check_signature",
+        "inspect",
+        "prove",
+        "quantize",
+        "report",
+        "sign",
+        "verify",
+        "verify_on",
+    ]
+    assert done.stdout == f"{['edgepack.python_api'] * len(names)} {sorted([*names, '__version__'])}\n"
+
+
+def test_a_machine_without_a_target_of_its_own_has_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "ppc64le")
+    with pytest.raises(UsageError, match="no target builds for Linux on ppc64le"):
+        python_api.bundle("no-such-model", offline=True)
+
+
+def test_a_model_is_inspected_as_the_command_does(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = python_api.inspect(model, reading=Reading(pooling="cls"), offline=True)
+    assert (found.dimension, found.pooling.mode) == (32, "cls")
+    assert capsys.readouterr() == ("", "")
+    said = json.loads(edgepack("inspect", str(model), "--pooling", "cls", "--offline", "--json").stdout)
+    assert said["recipe"] == found.recipe
+
+
+def test_a_model_is_quantized_into_a_folder_that_is_a_model(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = python_api.quantize(model, recipe="fp16", output=tmp_path / "small", offline=True, progress=True)
+    assert made.file.parent == tmp_path / "small" and made.size == made.file.stat().st_size
+    assert made.precision == "fp16"
+    assert made.verification.mean_cosine > 0.999
+    assert "quantize" in capsys.readouterr().err
+
+
+def test_what_goes_wrong_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        python_api.inspect("no-such-model", offline=True)
+    assert caught.value.hint
+    with pytest.raises(TargetError, match="there is no target linux-x68"):
+        python_api.bundle(target="linux-x68")
+    with pytest.raises(TargetError, match="unknown option modle"):
+        python_api.bundle(target="linux-x86-min", settings={"modle": 1})
+    with pytest.raises(TargetError, match="int9"):
+        python_api.bundle(target="linux-x86-min", recipe="int9", output=tmp_path, offline=True)
