@@ -72,7 +72,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "passes/int8_weights": ("passes/test_one_product.py", "passes/test_int8_weights.py"),
     "passes/int4": ("passes/test_one_product.py", "passes/test_int4.py"),
     "bundles/manifest": ("bundles/test_manifest.py", "bundles/test_sections.py", "bundles/test_assemble.py"),
-    "reports/cost": ("reports/test_cost.py",),
+    "reports/cost": ("reports/test_cost.py", "../plugins/test_reports.py"),
 }
 """Module → the unit tests that are to notice its mistakes, those that do so soonest first."""
 PYTEST = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "pytest_timeout")

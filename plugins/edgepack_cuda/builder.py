@@ -44,7 +44,7 @@ class CudaBuilder:
     layout: str
     units: str
     batch_size: int
-    gives: tuple[str, ...] = ("scores",)
+    outputs: tuple[str, ...] = ("scores",)
 
     def require_model(self, source: ModelSource) -> None:
         from edgepack.recipes.prepare import try_passes

@@ -56,7 +56,7 @@ class EngineBuilder:
     context: BuildContext
     serve: bool = False
     attention: str = "int8"
-    gives: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     def require_model(self, source: ModelSource) -> None:
         _require_pooling(source)

@@ -61,7 +61,7 @@ class LinuxBuilder:
     public_key: str = ""
 
     @property
-    def gives(self) -> tuple[str, ...]:
+    def outputs(self) -> tuple[str, ...]:
         return ("scores", "sparse", "tokens")
 
     def require_model(self, source: ModelSource) -> None:
@@ -81,7 +81,7 @@ class LinuxBuilder:
                 f"target {self.target.name}: the frozen runner can only be made for this machine's architecture, {platform.machine()}",
                 hint=f"--set runner=native, or edgepack runtime lib --target {self.target.name} for just the library",
             )
-        if self.target.module is not None and source.gives:
+        if self.target.module is not None and source.further_outputs:
             raise TargetError(
                 f"target {self.target.name}: runner.module goes around models with one vector a text; {source.name} is {source.noun}",
                 hint="leave the module out",

@@ -35,7 +35,7 @@ class StaticBuilder:
     context: BuildContext
     form: str
     serve: bool = False
-    gives: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     def require_model(self, source: ModelSource) -> None:
         require_form(static_table(source).vectors, self.form)

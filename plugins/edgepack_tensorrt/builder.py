@@ -49,7 +49,7 @@ class TensorrtBuilder:
     batch_size: int
     max_batch: int
     home: Home | None
-    gives: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     @cached_property
     def libraries(self) -> RuntimeFolder:

@@ -14,7 +14,7 @@ from edgepack.records.report import Scores
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.metrics import lowest_cosine, rank, shared, unit
 from edgepack.verifier.outputs.order import ranking_pairs
-from edgepack.verifier.scores import score_figures
+from edgepack.verifier.outputs.scores import score_figures
 from edgepack.verifier.tasks.wordnet import retrieval_task
 from edgepack.verifier.texts.drawn import new_text
 from edgepack.verifier.trusted_bundles import may_run, runner_for
@@ -173,7 +173,7 @@ def _fresh_texts(old: Bundle, new: Bundle, context: BuildContext) -> tuple[str, 
 
 
 def _scores(old: Bundle, new: Bundle, texts: Sequence[str], context: BuildContext) -> Scores:
-    """Of both programs, which may run; the two models have the same task and labels."""
+    """Scores of both programs, which may run; the two models have the same task and labels."""
     task = old.manifest["model"]["task"]
     asked: Sequence[str | tuple[str, str]] = ranking_pairs(texts) if task == "rank" else texts
     before, after = (np.asarray(runner_for(each, context).scores(each, asked)) for each in (old, new))

@@ -53,7 +53,7 @@ class WebBuilder:
     threads: bool = False
     webgpu: bool = False
     copies: bool = True
-    gives: tuple[str, ...] = ("sparse",)
+    outputs: tuple[str, ...] = ("sparse",)
 
     def require_model(self, source: ModelSource) -> None:
         from edgepack.recipes.prepare import try_passes
@@ -103,7 +103,7 @@ class WebBuilder:
             licenses=self._licenses(library),
             parts=folder.parts,
             placement=placement,
-            gives=self.gives,
+            outputs=self.outputs,
             command=("node", NODE_PROGRAM),
         )
 

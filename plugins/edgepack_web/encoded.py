@@ -49,7 +49,30 @@ def _encoded(path: Path, suffix: str, context: BuildContext) -> bytes:
     def make(folder: Path) -> None:
         (folder / "content").write_bytes(_compressed(content, suffix))
 
-    return (context.store.cached("encoded", inputs, make) / "content").read_bytes()
+    def is_right(folder: Path) -> bool:
+        return _decoded(folder / "content", suffix, len(content)) == content
+
+    return (context.store.cached("encoded", inputs, make, is_right=is_right) / "content").read_bytes()
+
+
+def _decoded(file: Path, suffix: str, size: int) -> bytes | None:
+    """What a copy is decoded to, of at most ``size`` bytes and one; ``None``: it is none, or this brotli cannot be held to a size."""
+    import zlib
+
+    import brotli
+
+    try:
+        content = file.read_bytes()
+        if suffix == GZIP:
+            # One member, and nothing behind it: what follows is sent, too.
+            gzip = zlib.decompressobj(wbits=31)
+            decoded = gzip.decompress(content, size + 1)
+            return decoded if gzip.eof and not gzip.unused_data else None
+        decoder = brotli.Decompressor()
+        said: bytes = decoder.process(content, output_buffer_limit=size + 1)
+        return said if decoder.is_finished() else None
+    except (OSError, TypeError, zlib.error, brotli.error):
+        return None
 
 
 def _compressed(content: bytes, suffix: str) -> bytes:

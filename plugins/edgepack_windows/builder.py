@@ -47,7 +47,7 @@ class WindowsBuilder:
     layout: Layout
     library: bool = False
     serve: bool = False
-    gives: tuple[str, ...] = ("scores", "sparse", "tokens")
+    outputs: tuple[str, ...] = ("scores", "sparse", "tokens")
 
     def require_model(self, source: ModelSource) -> None:
         from edgepack.recipes.prepare import try_passes

@@ -36,7 +36,7 @@ class WindowsStaticBuilder:
     context: BuildContext
     table: StaticBuilder
     layout: Layout
-    gives: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     def require_model(self, source: ModelSource) -> None:
         self.table.require_model(source)

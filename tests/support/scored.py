@@ -11,7 +11,7 @@ from edgepack.files.store import digest_file
 from edgepack.records.model import Activation, Head
 from edgepack.runner.freeze.sample_bundle import DIMENSION
 from edgepack.runner.tokenizer.compile import compile_tokenizer
-from edgepack.verifier.scores import activated
+from edgepack.verifier.outputs.scores import activated
 
 LABELS = {"rank": ("score",), "classes": ("cats", "mats \U0001f408", "neither")}
 PROGRAMS = ("embed", "embed.exe")

@@ -54,7 +54,7 @@ NAMES = {
     "verifier.trusted_bundles": "may_run runner_for",
     "verifier.metrics": "lowest_cosine rank shared unit",
     "verifier.outputs.order": "ranking_pairs",
-    "verifier.scores": "score_figures",
+    "verifier.outputs.scores": "score_figures",
     "verifier.tasks.wordnet": "retrieval_task",
     "verifier.texts.drawn": "new_text",
     "terminal_text": "foreign foreign_words",

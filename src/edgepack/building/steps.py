@@ -158,10 +158,7 @@ def judge(
         source,
         run.embed,
         options=order.target.model,
-        tokens=run.tokens,
-        scoring=run,
-        giving=run,
-        prompted=run.prompted,
+        program=run,
         proofs=proofs,
         context=order.context,
     )

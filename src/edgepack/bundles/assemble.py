@@ -38,7 +38,7 @@ from edgepack.files.store import ENTRY_FILE, disk_errors
 from edgepack.models.embedder import embedder_id
 from edgepack.models.heads.classification import head_weights
 from edgepack.models.read.tokenizer import minimal_json
-from edgepack.plugins.given import require_given
+from edgepack.plugins.supported_outputs import require_outputs
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact
@@ -157,7 +157,7 @@ def _libraries(runtime: RuntimeArtifact | None, runner: RunnerArtifact) -> tuple
 
 def _lay_model(model: PreparedModel, runner: RunnerArtifact, folder: Path) -> None:
     """The model, its head if it has one, and its tokenizer."""
-    require_given(model.source, runner.gives, f"the {runner.kind} program of this target")
+    require_outputs(model.source, runner.outputs, f"the {runner.kind} program of this target")
     if head := model.source.head:
         (folder / HEAD).parent.mkdir(parents=True, exist_ok=True)
         layer = head_weights(head, model.source.dimension)

@@ -110,10 +110,8 @@ def _verified(asked: Asked, runner: BundleRunner, kept: _Kept, context: BuildCon
         asked.source,
         embed,
         options=asked.options,
-        tokens=runner.tokens if _is_own(asked.bundle) else None,
-        scoring=runner,
-        giving=runner,
-        prompted=runner.prompted,
+        program=runner,
+        tokenizer=_is_own(asked.bundle),
         seed=asked.seed,
         context=context,
     )

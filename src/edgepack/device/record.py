@@ -190,7 +190,16 @@ def record_files(path: Path, bundle: Bundle) -> tuple[Path, ...]:
         return ()
     if subject != digest(bundle):
         return ()
-    return (file, *(each for each in (signature_of(file),) if each.is_file()))
+    return (file, *(each for each in (signature_of(file),) if _is_signature(each)))
+
+
+def _is_signature(file: Path) -> bool:
+    """Whether a file has the form of a signature: what lies there may lead to a file of this machine that is nobody's business."""
+    try:
+        found = None if file.is_symlink() else parse_foreign(read_foreign(file, most=MOST))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, Mapping) and "dsseEnvelope" in found
 
 
 def lay_record_files(bundle: Bundle, record: bytes, signature: bytes | None, *, force: bool) -> Path | None:

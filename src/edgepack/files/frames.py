@@ -67,9 +67,30 @@ def frame(content: Path | bytes, *, store: Store, advance: Callable[[int], None]
         "zstd-frame",
         {"sha256": sha256, "zstd": f"{version} {FRAMES if size >= LARGE else LEVEL}{jobs}"},
         make,
+        is_right=lambda folder: _is_of(folder / "frame.zst", size, sha256),
     )
     advance(size - told)
     return made / "frame.zst"
+
+
+def _is_of(file: Path, size: int, sha256: str) -> bool:
+    """Whether a frame is of this content; what it unpacks to is not kept, and not read beyond the size."""
+    import zstandard
+
+    digest, found = hashlib.sha256(), 0
+    try:
+        with (
+            file.open("rb") as stream,
+            zstandard.ZstdDecompressor(max_window_size=1 << HUGE_WINDOW).stream_reader(
+                stream, read_across_frames=True
+            ) as reader,
+        ):
+            while found <= size and (chunk := reader.read(1 << 20)):
+                found += len(chunk)
+                digest.update(chunk)
+    except (OSError, zstandard.ZstdError):
+        return False
+    return found == size and digest.hexdigest() == sha256
 
 
 def compress(content: bytes) -> bytes:
@@ -114,7 +135,7 @@ def _sample(content: Path | bytes, size: int) -> bytes:
 
 
 def _way(content: Path | bytes, size: int) -> dict[str, int]:
-    """Of ``WAYS``, the quickest that makes about as little of a sample as any."""
+    """Quickest of ``WAYS`` that makes about as little of a sample as any."""
     import zstandard
 
     if size < LARGE:

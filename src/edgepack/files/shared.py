@@ -98,6 +98,13 @@ class SharedStore:
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
+    def tell_of_lie(self, kind: str, key: str) -> None:
+        """Warn of an entry that is whole and is not what it is listed as; it is offered anew then."""
+        self._tell(
+            f"lie {kind} {key}",
+            f"the store {self.url} has a wrong entry, which is made again: {kind} {key[:12]} is of something else",
+        )
+
     def has(self, kind: str, key: str) -> bool:
         """Whether an entry is listed; whether it is sound only fetching says."""
         if not self._asks("read", kind):

@@ -50,9 +50,18 @@ class Store:
     """Asked before something is made, and given what was."""
 
     def cached(
-        self, kind: str, inputs: Mapping[str, str], make: Callable[[Path], None], *, grows: bool = False
+        self,
+        kind: str,
+        inputs: Mapping[str, str],
+        make: Callable[[Path], None],
+        *,
+        grows: bool = False,
+        is_right: Callable[[Path], bool] = lambda folder: True,
     ) -> Path:
         """The folder that ``make(folder)`` filled for these inputs.
+
+        What a shared store gives in its place is a stranger's: ``is_right`` says whether it is what was asked for, of what nobody else
+        looks at before it is shipped.
 
         Made at most once, also when several processes ask at the same time; an entry that is another's, or whose files are
         not those that were written, and no others, is made again. ``grows``: its own programs may write others beside them.
@@ -61,15 +70,22 @@ class Store:
         entry = self.root / kind / key_of(inputs)
         with self.lock(entry):
             if not _is_sound(entry, grows=grows):
-                self._make(entry, partial(self._fetch_or_make, entry, make))
+                self._make(entry, partial(self._fetch_or_make, entry, make, is_right))
         return entry
 
-    def _fetch_or_make(self, entry: Path, make: Callable[[Path], None], folder: Path) -> None:
+    def _fetch_or_make(
+        self, entry: Path, make: Callable[[Path], None], is_right: Callable[[Path], bool], folder: Path
+    ) -> None:
         kind, key = entry.parent.name, entry.name
-        if self.shared is None or not self.shared.fetch(kind, key, folder):
-            make(folder)
-            if self.shared is not None:
-                self.shared.offer(kind, key, folder)
+        if self.shared is not None and self.shared.fetch(kind, key, folder):
+            if is_right(folder):
+                return
+            self.shared.tell_of_lie(kind, key)
+            for path in folder.iterdir():
+                remove(path)
+        make(folder)
+        if self.shared is not None:
+            self.shared.offer(kind, key, folder)
 
     def folder(self, kind: str, inputs: Mapping[str, str]) -> Path:
         """A folder that grows over time, for content whose owner checks it itself; hold ``lock`` while writing."""

@@ -203,12 +203,15 @@ class Builder:
     """Folders that the host works in, which nothing that ships may hold."""
 
     @property
-    def gives(self) -> Collection[str] | None:
-        """What its programs give beside vectors; ``None``: it does not say. Raises ``PluginError``."""
-        with self.asked("gives"):
-            said = getattr(self.builder, "gives", None)
+    def outputs(self) -> Collection[str] | None:
+        """Outputs of its programs beside vectors; ``None``: it does not say. Raises ``PluginError``."""
+        with self.asked("outputs"):
+            # As builders written before called it; edgepack 0.3 ends it.
+            said = getattr(self.builder, "outputs", getattr(self.builder, "gives", None))
         if said is not None and not (isinstance(said, tuple) and all(isinstance(name, str) for name in said)):
-            raise PluginError(f"plugin {self.plugin}: gives is {repr(said)[:80]}, expected a tuple of words")
+            raise PluginError(
+                f"plugin {self.plugin}: outputs is {repr(said)[:80]}, expected a tuple of words"
+            )
         return said
 
     def require_model(self, source: ModelSource) -> None:

@@ -63,8 +63,8 @@ SCHEME = re.compile(r"(?!catalogue$)[a-z][a-z0-9+.-]+")
 class TargetBuilder(Protocol):
     """Makes the parts of one bundle. The host matches, assembles, runs, proves, verifies and measures them.
 
-    It may have an attribute ``gives``, a tuple of what its programs give beside vectors, of ``scores``, ``sparse`` vectors and what ``tokens`` have:
-    other models are then rejected before anything is made. Without it, the runner's ``gives`` says it at the end.
+    It may have an attribute ``outputs``, a tuple of what its programs give beside vectors, of ``scores``, ``sparse`` vectors and what ``tokens`` have:
+    other models are then rejected before anything is made. Without it, the runner's ``outputs`` says it at the end.
 
     It may have a method ``require_model(source)`` that raises ``UnsupportedModelError`` for a model of which it can make no bundle. It takes
     seconds at most, and decides as the three steps do: `edgepack inspect` asks it, and `edgepack bundle` before anything is made.

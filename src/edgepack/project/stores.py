@@ -15,9 +15,9 @@ VARIABLE = "EDGEPACK_STORE"
 MADE = (
     *("cell", "onnx", "prepared", "tokenizer", "tables-tokenizer", "static-table", "webgpu-model"),
     *("runtime", "runtime-web", "program", "tables-program", "standalone", "runner", "tensorrt-engine"),
-    *("encoded", "zstd-frame", "wire-sizes"),
+    *("encoded", "zstd-frame"),
 )
-"""The kinds of entries that are shared: what was made. What was fetched has servers of its own; what judges is made here."""
+"""The kinds of entries that are shared: what was made. What was fetched has servers of its own; what judges and measures is made here."""
 _opened: dict[str, SharedStore] = {}
 
 

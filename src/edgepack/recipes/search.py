@@ -35,7 +35,7 @@ from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions, Pass, Platform
 from edgepack.toml_schema import read_table
 from edgepack.verifier.gate import NEIGHBOURS, verification_texts
-from edgepack.verifier.scores import scores_of
+from edgepack.verifier.outputs.scores import scores_of
 from edgepack.verifier.vector_quality import COMPANY, measure_quality
 
 LAYER = re.compile(r"^(.*?\d+)\.")
@@ -253,7 +253,7 @@ def _fused(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _head_digest(source: ModelSource) -> str:
-    """Of the last layer, which is no part of the model file; empty where there is none."""
+    """Digest of the last layer, which is no part of the model file; empty where there is none."""
     if (head := source.head) is None:
         return ""
     layer = b"".join(part.tobytes() for part in head_weights(head, source.dimension))

@@ -1,14 +1,15 @@
 """A runner, and the bundle that it goes into."""
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where in a runner's folder the other parts lie, for a runner that cuts and renames them itself."""
+    """Places of the other parts in a runner's folder, for a runner that cuts and renames them itself."""
 
     model: tuple[str, ...]
     """The model's pieces, in order."""
@@ -57,12 +58,23 @@ class RunnerArtifact:
     and any neighbours give the same bits. Empty where they do not. The manifest then has a digest of the golden texts' vectors."""
     twin: Path | None = None
     """With ``exact``: a program for this host of the same arithmetic, where no host runs the bundle's own. The digest is made with it."""
-    gives: tuple[str, ...] = ()
-    """What the program gives beside vectors, of ``scores`` (a reranker's or a classifier's), ``sparse`` vectors and what ``tokens`` have."""
+    outputs: tuple[str, ...] = ()
+    """Outputs of the program beside vectors: ``scores`` (a reranker's or a classifier's), ``sparse`` vectors and what ``tokens`` have."""
     command: tuple[str, ...] | None = ()
     """What the host runs: it reads JSON lines, each with a ``text``, and writes one line each with its ``embedding``
     (docs/runner.md). A word that is a path in the bundle stands for that file; a first word that is none is a program of the
     host's (``node``). Empty: ``program --jsonl --out jsonl``. ``None``: no host can run it, and it is never verified."""
+    gives: InitVar[tuple[str, ...]] = ()
+    """``outputs`` as it was called before; edgepack 0.3 ends it."""
+
+    def __post_init__(self, gives: tuple[str, ...]) -> None:
+        if gives:
+            warnings.warn(
+                "RunnerArtifact(gives=…) is outputs=… now; edgepack 0.3 ends it",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+            object.__setattr__(self, "outputs", gives)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +90,7 @@ class Bundle:
         return str(self.manifest["name"])
 
     def absolute(self) -> "Bundle":
-        """The same, in whatever folder a plugin works: what a user wrote as ``-o dist`` is relative."""
+        """Bundle with an absolute path, in whatever folder a plugin works: what a user wrote as ``-o dist`` is relative."""
         archive = self.archive and self.archive.absolute()
         return replace(self, directory=self.directory.absolute(), archive=archive)
 

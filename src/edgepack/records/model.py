@@ -230,16 +230,16 @@ class ModelSource:
     or there is one."""
 
     @property
-    def gives(self) -> tuple[str, ...]:
-        """What it gives beside, or in the place of, one vector per text: ``scores``, ``sparse``, and ``tokens``, if each token
-        has something."""
+    def further_outputs(self) -> tuple[str, ...]:
+        """Outputs beside, or in the place of, one vector per text: ``scores``, ``sparse``, and ``tokens``, if each token has
+        something."""
         outputs = self.outputs
         said = {
             "scores": self.head is not None,
             "sparse": outputs is not None and outputs.sparse is not None,
             "tokens": outputs is not None and outputs.width > 0,
         }
-        return tuple(name for name, given in said.items() if given)
+        return tuple(name for name, there in said.items() if there)
 
     @property
     def noun(self) -> str:

@@ -12,7 +12,7 @@ from edgepack.errors import (
     UsageError,
 )
 from edgepack.plugins.builder import Builder
-from edgepack.plugins.given import given_by_target
+from edgepack.plugins.supported_outputs import with_supported_outputs
 from edgepack.recipes.expected import Expected, expected
 from edgepack.recipes.registry import passes_for
 from edgepack.records.model import ModelSource
@@ -36,7 +36,7 @@ def require_suitable(
     source: ModelSource, target: Target, builder: Builder, *, context: BuildContext
 ) -> Suited:
     """The model as the target takes it. Raises what the target refuses it with, before anything is made of it."""
-    source = given_by_target(source, builder.gives, target.name, context=context)
+    source = with_supported_outputs(source, builder.outputs, target.name, context=context)
     passes = passes_for(source, target.model, context)
     foretold = expected(source, passes)
     foretell_from_weights(target, foretold)

@@ -23,16 +23,15 @@ from edgepack.records.report import Drawn, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import FORMATS, ModelOptions
 from edgepack.verifier.metrics import compare, lowest_cosine
-from edgepack.verifier.outputs.measure import Giving, measure_outputs
-from edgepack.verifier.scores import Scoring, measure_scores
+from edgepack.verifier.outputs.measure import measure_outputs
+from edgepack.verifier.outputs.output import Program
+from edgepack.verifier.outputs.scores import measure_scores
 from edgepack.verifier.texts.drawn import drawn_texts
 from edgepack.verifier.texts.long import long_texts
-from edgepack.verifier.tokens import Tokenize, compare_tokens
+from edgepack.verifier.tokens import compare_tokens
 from edgepack.verifier.vector_quality import measure_quality
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
-Prompted = Callable[[Bundle, Sequence[str], str], Sequence[Sequence[float]] | None]
-"""Vectors of texts after the bundle's own prompt for a purpose, ``query`` or ``passage``; ``None``: its program puts none."""
 
 NEIGHBOURS: Mapping[str, Any] = {"min_agreement": 0.0, "min_top10": 0.0}
 """Limits that say nothing of vectors that are not for comparing texts: scores, or the other outputs, are judged instead."""
@@ -52,10 +51,8 @@ def verify(
     embed: Embed,
     *,
     options: ModelOptions,
-    tokens: Tokenize | None = None,
-    scoring: Scoring | None = None,
-    giving: Giving | None = None,
-    prompted: Prompted | None = None,
+    program: Program | None = None,
+    tokenizer: bool = True,
     others: Path | None = None,
     proofs: Sequence[LevelProof] = (),
     seed: int | None = None,
@@ -63,8 +60,9 @@ def verify(
 ) -> Verification:
     """Run the bundle on the texts and compare; the status is ``passed``, or ``not verified`` where it cannot run.
 
-    Texts that are longer than the model takes are judged by themselves, and so is, with ``prompted``, a text after each of the
-    model's prompts, and with ``seed`` the texts drawn by it (``drawn_texts``), which no program can know. With ``scoring`` a reranker's or a classifier's scores are measured, too, with ``giving`` what a model of other outputs gives. With ``tokens`` the bundle's own tokenizer is compared with Hugging Face's, where it has one. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
+    Texts that are longer than the model takes are judged by themselves, and with ``seed`` the texts drawn by it (``drawn_texts``), which no
+    program can know. With ``program`` all that it gives beside vectors is measured: scores, other outputs, a text after each of the
+    model's prompts, and, with ``tokenizer``, the tokens of the bundle's own tokenizer, where it has one, beside those of Hugging Face's. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
     without it ``proofs``, what the runtime gave on each kind of processor when it was made, say how far processors differ.
     Raises ``VerificationError`` when a tokenizer of the bundle's own differs from Hugging Face's, or when the bundle's vectors
     are not what the manifest says (shape, finite, of length 1) or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
@@ -86,8 +84,8 @@ def verify(
             vectors_of, source, verification_texts(), full=options.gate == "full", context=context
         )
         figures = replace(figures, long_cosine=_cosine_of_long_texts(vectors_of, source, context))
-        if prompted is not None:
-            figures = replace(figures, prompt_cosine=_cosine_of_prompts(bundle, prompted, source, context))
+        if program is not None:
+            figures = replace(figures, prompt_cosine=_cosine_of_prompts(bundle, program, source, context))
         if seed is not None:
             drawn = drawn_texts(load_tokenizer(source), verification_texts(), seed=seed)
             figures = replace(figures, drawn=_drawn(vectors_of, source, drawn, seed, context))
@@ -96,19 +94,11 @@ def verify(
             figures = replace(figures, processor_cosine=cosine)
         elif proved := [proof.min_cosine for proof in proofs if proof.proved]:
             figures = replace(figures, processor_cosine=min(proved))
-        if scoring is not None and source.head is not None:
-            found = measure_scores(
-                scoring, bundle, source, verification_texts(), drawn=drawn, context=context
-            )
-            figures = replace(figures, scores=found)
-        if giving is not None and "outputs" in bundle.manifest["model"]:
-            given = measure_outputs(
-                giving, bundle, source, verification_texts(), drawn=drawn, context=context
-            )
-            figures = replace(figures, outputs=given)
-        if tokens is not None:
-            same = compare_tokens(bundle, source, verification_texts(), tokens, seed=seed)
-            figures = replace(figures, same_tokens=same)
+        if program is not None:
+            figures = _with_outputs(figures, bundle, source, program, drawn, context)
+            if tokenizer:
+                same = compare_tokens(bundle, source, verification_texts(), program.tokens, seed=seed)
+                figures = replace(figures, same_tokens=same)
     except CannotRunHere as cannot:
         context.note(f"not verified: {cannot.reason}")
         return Verification(status="not verified", reason=cannot.reason)
@@ -134,6 +124,24 @@ def verify(
     return figures
 
 
+def _with_outputs(
+    figures: Verification,
+    bundle: Bundle,
+    source: ModelSource,
+    program: Program,
+    drawn: Sequence[str],
+    context: BuildContext,
+) -> Verification:
+    """The figures with those of scores, or of other outputs, of a model that has them."""
+    if source.head is not None:
+        found = measure_scores(program, bundle, source, verification_texts(), drawn=drawn, context=context)
+        return replace(figures, scores=found)
+    if "outputs" in bundle.manifest["model"]:
+        outputs = measure_outputs(program, bundle, source, verification_texts(), drawn=drawn, context=context)
+        return replace(figures, outputs=outputs)
+    return figures
+
+
 def _cosine_of_long_texts(
     vectors_of: Callable[[Sequence[str]], NDArray[np.float32]], source: ModelSource, context: BuildContext
 ) -> float:
@@ -143,14 +151,14 @@ def _cosine_of_long_texts(
 
 
 def _cosine_of_prompts(
-    bundle: Bundle, prompted: Prompted, source: ModelSource, context: BuildContext
+    bundle: Bundle, program: Program, source: ModelSource, context: BuildContext
 ) -> float | None:
     """The lowest cosine of a text after each prompt of the source; ``None`` where there is none."""
     if source.head is not None or (source.outputs and not source.outputs.dense):
         return None
     text, cosines = verification_texts()[0], []
     for purpose, prompt in prefixes(source).items():
-        if (rows := prompted(bundle, [text], purpose)) is not None:
+        if (rows := program.prompted(bundle, [text], purpose)) is not None:
             exact = cached_reference(source, [prompt + text], context=context)
             cosines.append(lowest_cosine(_checked(rows, [text], source), exact))
     return min(cosines, default=None)

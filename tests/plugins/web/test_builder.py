@@ -17,7 +17,7 @@ from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
 from edgepack_web import packages, webgpu
 from edgepack_web.builder import create_builder
-from edgepack_web.encoded import write_encoded
+from edgepack_web.encoded import _decoded, write_encoded
 from edgepack_web.hosts import headers_file, nginx_snippet
 from edgepack_web.page import Folder
 
@@ -140,3 +140,28 @@ def test_host_files_keep_assets_for_ever_and_pages_not() -> None:
     assert "no-cache" in nginx_snippet()
     # An asset that is not there yet must not be remembered as absent.
     assert 'immutable";' in nginx_snippet()
+
+
+def other_copies(content: bytes) -> dict[str, list[bytes]]:
+    """By suffix, what is no copy of this content."""
+    other = content.replace(b"a", b"b")
+    return {
+        ".gz": [
+            gzip.compress(other),
+            gzip.compress(content) + gzip.compress(b"x"),
+            gzip.compress(bytes(10**7)),
+            b"",
+        ],
+        ".br": [brotli.compress(other), brotli.compress(bytes(10**8)), brotli.compress(content)[:-1], b""],
+    }
+
+
+@pytest.mark.parametrize("suffix", [".br", ".gz"])
+def test_a_copy_is_of_its_file(suffix: str, tmp_path: Path) -> None:
+    """What a store that others write to may give in its place."""
+    content, file = b"alert " * 500, tmp_path / "content"
+    file.write_bytes(gzip.compress(content) if suffix == ".gz" else brotli.compress(content))
+    assert _decoded(file, suffix, len(content)) == content
+    for other in other_copies(content)[suffix]:
+        file.write_bytes(other)
+        assert _decoded(file, suffix, len(content)) != content

@@ -35,6 +35,7 @@ PLACEMENT = Placement(
     cold=("index.js", "pieces/1"),
     warm=("index.js",),
 )
+HEAD = Head(task="rank", labels=("0",), activation="sigmoid", file=Path("w"), tensor="classifier")
 
 
 @pytest.fixture
@@ -93,6 +94,21 @@ def test_a_model_with_a_form_of_its_own_for_the_processor(
     section = said(model=replace(model, cpu_file=Path("/cache/int8.ort")))["model"]
     assert section["cpu_file"] == "model/cpu.ort"
     assert section["file"] == "model/model.onnx"
+
+
+@pytest.mark.parametrize(
+    ("gives", "asked"),
+    [
+        ({"outputs": Outputs(dense=True, sparse=Sparse(size=60))}, []),
+        ({"outputs": Outputs(dense=False, sparse=Sparse(size=60))}, ["--features"]),
+        ({"head": HEAD}, ["--features"]),
+    ],
+)
+def test_a_program_without_vectors_is_asked_for_what_the_model_reads(
+    gives: dict[str, Any], asked: list[str], said: Callable[..., dict[str, Any]], model: PreparedModel
+) -> None:
+    made = said(model=replace(model, source=replace(model.source, **gives)))
+    assert made["runner"]["command"] == ["embed", *asked, "--jsonl", "--out", "jsonl"]
 
 
 def test_how_the_program_is_run(said: Callable[..., dict[str, Any]], runner: RunnerArtifact) -> None:
@@ -286,7 +302,7 @@ def test_the_schema_has_what_a_manifest_can_have_and_no_more(
         pooling=replace(model.source.pooling, cut=4),
         default_prompt="query",
         reading=Reading(normalize=True),
-        head=Head(task="rank", labels=("0",), activation="sigmoid", file=Path("w"), tensor="classifier"),
+        head=HEAD,
         outputs=Outputs(dense=True, sparse=Sparse(size=60)),
     )
     platform = replace(target.platform, libc="musl", isa=("avx2",), has=("node",), branch_protection=True)

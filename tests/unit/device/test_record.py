@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -321,3 +322,18 @@ def test_what_is_wrong_with_a_record_is_said_in_one_line(made: Made, bad: str) -
             read_record(made.file, key=None, store=made.store)
         words = caught.value.message + (caught.value.hint or "")
         assert words.isprintable() and "✓" not in words and len(words) < 1000
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "other"])
+def test_what_lies_in_the_place_of_a_signature_is_not_sent_along(kind: str, made: Made) -> None:
+    """Beside a stranger's bundle it may lead to a private key; `push` would publish it."""
+    content = made.signature.read_bytes()
+    made.signature.unlink()
+    if kind == "link":
+        made.file.with_name("private").write_bytes(content)
+        made.signature.symlink_to(made.file.with_name("private"))
+    elif kind == "pipe":
+        os.mkfifo(made.signature)
+    else:
+        made.signature.write_text('{"private": "key"}')
+    assert record_files(made.bundle.directory, made.bundle) == (made.file,)

@@ -1,14 +1,19 @@
 """Frames: made once for a content, the same whoever asks, in windows that tar unpacks unasked."""
 
+import hashlib
+import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zstandard
+from tests.support.fleet import Shelf
 
 from edgepack.files import frames
 from edgepack.files.frames import frame
+from edgepack.files.shared import SharedStore
 from edgepack.files.store import Store
 
 CONTENT = b"weights and biases " * 5_000 + random.Random(1).randbytes(50_000)
@@ -104,3 +109,51 @@ def test_all_cores_make_the_same_whatever_their_number(
         monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
         made.append(frame(content, store=Store(root=tmp_path / str(cores))).read_bytes())
     assert len(set(made)) == 1
+
+
+def lying(store: Store, content: bytes, told: list[str]) -> Store:
+    """A store on a shelf where somebody else listed another frame for ``CONTENT``, with its right digest."""
+    shelf = Shelf()
+    first = replace(store, shared=SharedStore(blobs=shelf, url="shelf://", warn=told.append, secret=b""))
+    frame(CONTENT, store=first)
+    (name,) = (each for each in shelf.files if each.startswith("entries/zstd-frame"))
+    said = json.loads(shelf.files[name])
+    digest = hashlib.sha256(content).hexdigest()
+    shelf.files[f"sha256/{digest[:2]}/{digest}"] = content
+    said["files"][0].update(sha256=digest, size=len(content))
+    shelf.files[name] = json.dumps(said).encode()
+    return replace(first, root=store.root.with_name("another machine"))
+
+
+OTHER = CONTENT.replace(b"weights", b"WEIGHTS")
+packed = zstandard.ZstdCompressor(write_checksum=True).compress
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        packed(OTHER),
+        packed(CONTENT[:-1]),
+        packed(CONTENT) + packed(b"more"),
+        packed(CONTENT)[:-10],
+        packed(bytes(200_000_000)),
+        b"",
+        b"no frame",
+    ],
+    ids=["another", "less", "more", "cut off", "endless", "empty", "none"],
+)
+def test_a_store_that_gives_a_frame_of_something_else(store: Store, content: bytes) -> None:
+    """An archive is what a device gets, and it is not unpacked again where it is made."""
+    told: list[str] = []
+    made = frame(CONTENT, store=lying(store, content, told))
+    assert zstandard.ZstdDecompressor().decompress(made.read_bytes()) == CONTENT
+    assert len(told) == 1 and "has a wrong entry, which is made again" in told[0]
+
+
+def test_a_frame_of_the_store_is_taken_where_it_is_right(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    other = zstandard.ZstdCompressor(level=1).compress(CONTENT)
+    assert frame(CONTENT, store=lying(store, other, told)).read_bytes() == other
+    assert told == []

@@ -37,7 +37,7 @@ from edgepack.models.reference import embed_with_onnxruntime, exported_model, re
 from edgepack.plugins.context import HostContext
 from edgepack.records import model
 from edgepack.records.model import ModelSource
-from edgepack.verifier.scores import reference_scores
+from edgepack.verifier.outputs.scores import reference_scores
 
 TEXTS = (
     "hello world",

@@ -21,8 +21,8 @@ from edgepack import api
 from edgepack.errors import EdgepackError
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.given import given_by_target
 from edgepack.plugins.host import PluginHost
+from edgepack.plugins.supported_outputs import with_supported_outputs
 from edgepack.recipes.expected import expected
 from edgepack.recipes.registry import passes_for
 from edgepack.records.model import ModelSource
@@ -117,7 +117,7 @@ DECODERS = ("qwen3", "llama", "gemma")
 def decided(source: ModelSource, target: Target, builder: Any, context: HostContext) -> EdgepackError | None:
     """What a build refuses a model with, step by step, without having asked before."""
     try:
-        source = given_by_target(source, builder.gives, target.name, context=context)
+        source = with_supported_outputs(source, builder.outputs, target.name, context=context)
         foretell_from_weights(target, expected(source, passes_for(source, target.model, context)))
         prepared = builder.prepare_model(source)
         foretell_budget(target, prepared.file)
@@ -188,7 +188,7 @@ def test_targets_are_said_to_take_a_model_or_why_not(tmp_path: Path, context: Ho
 class Never:
     """A builder that would have to be asked for its model."""
 
-    gives: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
 
 def test_a_builder_that_says_nothing_refuses_nothing_before(tmp_path: Path, context: HostContext) -> None:

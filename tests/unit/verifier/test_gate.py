@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from edgepack.records.model import ModelSource, Pooling
 from edgepack.records.outputs import Outputs
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
-from edgepack.verifier.gate import Embed, Prompted, verification_texts, verify, write_vectors
+from edgepack.verifier.gate import Embed, verification_texts, verify, write_vectors
 from edgepack.verifier.tasks.wordnet import NoWordNet, Task
 from edgepack.verifier.texts.long import long_texts
 
@@ -275,12 +276,12 @@ def test_a_text_after_another_prompt_than_the_models_fails(
 ) -> None:
     asked = []
 
-    def prompted(prompt: str) -> Prompted:
+    def prompted(prompt: str) -> Any:
         def embed(bundle: Bundle, texts: Sequence[str], purpose: str) -> Rows | None:
             asked.append(purpose)
             return truth([prompt + text for text in texts]) if prompt else None
 
-        return embed
+        return SimpleNamespace(prompted=embed, tokens=None)
 
     given, exact = replace(source, prompts={"query": "query: "}), giving(reference.tolist())
     right = verify(
@@ -288,16 +289,16 @@ def test_a_text_after_another_prompt_than_the_models_fails(
         given,
         exact,
         options=replace(GATE, min_long_cosine=0),
-        prompted=prompted("query: "),
+        program=prompted("query: "),
         context=context,
     )
     assert asked == ["query", "passage"] and right.prompt_cosine is not None and right.prompt_cosine < 0.99
     given = replace(source, prompts={"query": "query: ", "passage": "query: "})
-    right = verify(bundle, given, exact, options=GATE, prompted=prompted("query: "), context=context)
+    right = verify(bundle, given, exact, options=GATE, program=prompted("query: "), context=context)
     assert right.prompt_cosine == pytest.approx(1.0)
     with pytest.raises(VerificationError, match=r"cosine after the model's prompts 0\.\d+ is below 0\.9"):
-        verify(bundle, given, exact, options=GATE, prompted=prompted("zzzzzzzzzz"), context=context)
-    unknown = verify(bundle, given, exact, options=GATE, prompted=prompted(""), context=context)
+        verify(bundle, given, exact, options=GATE, program=prompted("zzzzzzzzzz"), context=context)
+    unknown = verify(bundle, given, exact, options=GATE, program=prompted(""), context=context)
     assert unknown.prompt_cosine is None
 
 

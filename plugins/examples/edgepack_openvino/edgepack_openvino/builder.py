@@ -32,7 +32,7 @@ class OpenvinoBuilder:
 
     target: Target
     context: BuildContext
-    gives: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         options = replace(self.target.model, format="onnx")

@@ -44,7 +44,7 @@ SOURCES = ROOT / "runner/frozen"
 USER_MODULE = ROOT / "verifier/confined/user_module.py"
 TRUNCATION = ROOT / "runner/tokenizer/truncation.py"
 """What is frozen in, and edgepack has, too: standard library only, and nothing of edgepack."""
-GIVES = ("scores", "sparse", "tokens")
+OUTPUTS = ("scores", "sparse", "tokens")
 
 
 def freeze_runner(
@@ -102,7 +102,7 @@ def freeze_runner(
         tokenizer=table,
         module=f"module/{module.name}" if module else None,
         serves=True,
-        gives=GIVES,
+        outputs=OUTPUTS,
     )
 
 

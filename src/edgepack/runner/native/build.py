@@ -86,8 +86,8 @@ class Program:
 
 def features_of(model: PreparedModel) -> frozenset[str]:
     """What a program has because of its model."""
-    scored, given = model.source.head is not None, model.source.outputs is not None
-    return frozenset(name for name, wanted in (("scores", scored), ("outputs", given)) if wanted)
+    wanted = {"scores": model.source.head is not None, "outputs": model.source.outputs is not None}
+    return frozenset(name for name, needed in wanted.items() if needed)
 
 
 def require_native(source: ModelSource, *, context: BuildContext) -> None:
@@ -101,8 +101,9 @@ def make_program(program: Program, model: PreparedModel, *, context: BuildContex
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, and what
     ``reduce_runtime`` raises.
     """
-    scored = "scores" in features_of(model)
-    tokenizer = compiled_tokenizer(minimal_json(model.source), pairs=scored, context=context)
+    tokenizer = compiled_tokenizer(
+        minimal_json(model.source), pairs="scores" in features_of(model), context=context
+    )
     folder = context.work_dir / "native-runner"
     wanted = program.sources(model)
     licenses: dict[str, Path] = {}
@@ -127,7 +128,7 @@ def make_program(program: Program, model: PreparedModel, *, context: BuildContex
         licenses=tuple(licenses.values()),
         tokenizer=tokenizer,
         serves=serves,
-        gives=program.encoder.gives,
+        outputs=program.encoder.outputs,
     )
 
 
@@ -181,7 +182,7 @@ def link_loading_runner(
     gpu: bool = False,
     context: BuildContext,
 ) -> RunnerArtifact:
-    """The same program, which loads ONNX Runtime from the library that the manifest names: no source of it is needed.
+    """Link the program that loads ONNX Runtime from the library that the manifest names: no source of it is needed.
 
     Any release since 1.5 will do. With ``gpu`` the program runs the model by the execution provider that the runtime's artifact names (since
     1.24), on a GPU. Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have,

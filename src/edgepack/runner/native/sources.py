@@ -67,8 +67,8 @@ class Encoder:
     """Place → text."""
     runtime: Literal["linked", "loaded", "none"] = "none"
     """Whether ONNX Runtime is linked in, or the library that the manifest names is loaded."""
-    gives: tuple[str, ...] = ()
-    """As ``RunnerArtifact.gives``."""
+    outputs: tuple[str, ...] = ()
+    """As ``RunnerArtifact.outputs``."""
 
 
 def source_files(*beginnings: str) -> dict[str, str]:
@@ -92,7 +92,7 @@ def _below(folder: Traversable, above: str = "") -> Iterator[tuple[str, Traversa
 def ort_encoder(runtime: Literal["linked", "loaded"]) -> Encoder:
     """ONNX Runtime, linked into the program or in a library of its own."""
     found = source_files("encoder/ort_session.cc", f"encoder/ort_{runtime}.cc")
-    return Encoder(sources=found, runtime=runtime, gives=("scores", "sparse", "tokens"))
+    return Encoder(sources=found, runtime=runtime, outputs=("scores", "sparse", "tokens"))
 
 
 def own_encoder(sources: Mapping[str, str], includes: Sequence[Path] = ()) -> Encoder:

@@ -25,7 +25,7 @@ from edgepack.models.heads.setfit import CONFIG, PICKLE, linear_layer
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import Head
 from edgepack.records.target import Reading
-from edgepack.verifier.scores import activated, reference_scores
+from edgepack.verifier.outputs.scores import activated, reference_scores
 
 pytestmark = pytest.mark.tools("python")
 WIDTH = 32

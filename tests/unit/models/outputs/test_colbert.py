@@ -87,7 +87,7 @@ def require_same(folder: Path, key: str, context: HostContext) -> MultiVector:
     """As recorded under a key: ``judge_colbert.py`` asks sentence-transformers."""
     source = ingest(str(folder), context=context)
     assert source.outputs is not None and source.outputs.multi_vector is not None
-    assert (source.gives, source.dimension) == (("tokens",), DIMENSION)
+    assert (source.further_outputs, source.dimension) == (("tokens",), DIMENSION)
     for query in (True, False):
         made = reference_outputs(source, TEXTS, query=query, context=context)
         exact = answer("multi_vectors", f"{key} query {query}", folder, TEXTS, query)

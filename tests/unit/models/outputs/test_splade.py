@@ -49,7 +49,7 @@ def test_weights_are_those_of_transformers(tmp_path: Path, context: HostContext,
     model = write_masked(tmp_path / "splade-tiny", kind)
     source = ingest(str(tmp_path / "splade-tiny"), context=context)
     assert source.outputs is not None and source.outputs.sparse is not None
-    assert (source.gives, source.dimension, source.noun) == (("sparse",), 60, "a sparse encoder")
+    assert (source.further_outputs, source.dimension, source.noun) == (("sparse",), 60, "a sparse encoder")
     tokenizer = load_tokenizer(source)
     made = reference_outputs(source, TEXTS, context=context)
     for text, one in zip(TEXTS, made, strict=True):
@@ -76,7 +76,7 @@ def test_a_masked_language_model_must_be_called_splade(tmp_path: Path, context: 
         ingest(str(tmp_path / "plain"), context=context)
     assert "splade in its name, or by the tag splade" in (caught.value.hint or "")
     (tmp_path / "plain/README.md").write_text("---\ntags:\n- splade\n---\n")
-    assert ingest(str(tmp_path / "plain"), context=context).gives == ("sparse",)
+    assert ingest(str(tmp_path / "plain"), context=context).further_outputs == ("sparse",)
 
 
 def _drop_bias(folder: Path) -> None:

@@ -70,7 +70,7 @@ def test_all_three_are_those_of_the_original(tmp_path: Path, context: HostContex
     model, layers = write_three(tmp_path / "model")
     source = ingest(str(tmp_path / "model"), context=context)
     assert source.outputs is not None and source.outputs.sparse is not None
-    assert (source.outputs.dense, source.gives) == (True, ("sparse", "tokens"))
+    assert (source.outputs.dense, source.further_outputs) == (True, ("sparse", "tokens"))
     assert source.outputs.sparse.skip == (0, 1, 2, 3)
     tokenizer = load_tokenizer(source)
     found = False
@@ -98,7 +98,7 @@ def test_one_layer_alone_is_used(tmp_path: Path, context: HostContext) -> None:
     (tmp_path / "model/colbert_linear.pt").unlink()
     source = ingest(str(tmp_path / "model"), context=context)
     assert source.outputs is not None
-    assert (source.outputs.multi_vector, source.outputs.width, source.gives) == (
+    assert (source.outputs.multi_vector, source.outputs.width, source.further_outputs) == (
         None,
         1,
         ("sparse", "tokens"),

@@ -217,7 +217,7 @@ def test_a_masked_language_model_whose_card_says_sentence_similarity(
     (folder / "README.md").write_text("---\npipeline_tag: sentence-similarity\n---\n")
     assert ingest(str(folder), context=context).pooling_from == "guess"
     (folder / "README.md").write_text("---\npipeline_tag: feature-extraction\ntags: [splade]\n---\n")
-    assert ingest(str(folder), context=context).gives == ("sparse",)
+    assert ingest(str(folder), context=context).further_outputs == ("sparse",)
 
 
 def test_an_image_model_is_called_one(tmp_path: Path, context: HostContext) -> None:

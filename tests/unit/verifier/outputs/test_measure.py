@@ -14,7 +14,7 @@ from edgepack.models.find.source import ingest
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.token_reference import TextOutputs, reference_outputs
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.given import given_by_target
+from edgepack.plugins.supported_outputs import with_supported_outputs
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.verifier.outputs.measure import STEP, measure_outputs
@@ -158,13 +158,13 @@ def test_numbers_that_are_none_are_found(program: Program) -> None:
 
 def test_a_target_that_gives_less_is_told_before_anything_is_made(program: Program) -> None:
     source, context = program.source, program.context
-    assert given_by_target(source, ("sparse", "tokens"), "a", context=context) is source
-    assert given_by_target(source, None, "a", context=context) is source
-    assert given_by_target(source, (), "a", context=context).outputs is None
+    assert with_supported_outputs(source, ("sparse", "tokens"), "a", context=context) is source
+    assert with_supported_outputs(source, None, "a", context=context) is source
+    assert with_supported_outputs(source, (), "a", context=context).outputs is None
     assert source.outputs is not None
     alone = replace(source, outputs=replace(source.outputs, dense=False))
     with pytest.raises(
         UnsupportedModelError, match="and target tiny gives no vectors or weights of tokens"
     ) as found:
-        given_by_target(alone, ("sparse",), "tiny", context=context)
+        with_supported_outputs(alone, ("sparse",), "tiny", context=context)
     assert "--target linux-x86-min" in (found.value.hint or "")

@@ -19,7 +19,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.verifier.outputs.order import DOCUMENTS, kendall_tau, ranking_pairs
-from edgepack.verifier.scores import (
+from edgepack.verifier.outputs.scores import (
     longer_than_the_model,
     measure_scores,
     reference_scores,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -19,6 +19,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.model import Head, ModelSource, Task
 from edgepack.records.report import Scores
 from edgepack.verifier.outputs.order import DOCUMENTS, Pair, keeps_best, kendall_tau, ranking_pairs
+from edgepack.verifier.outputs.output import ScoringProgram
 from edgepack.verifier.texts.fuzz import fuzz_texts_for
 from edgepack.verifier.texts.long import long_texts
 
@@ -33,18 +34,8 @@ LEAST_SPREAD = 0.01
 """Scores that are nearer to each other than that tell nothing apart: they are compared in hundredths."""
 
 
-class Scoring(Protocol):
-    """How a bundle's program scores; ``BundleRunner`` does it."""
-
-    def scores(self, bundle: Bundle, texts: Sequence[str | Pair]) -> Sequence[Sequence[float]]:
-        """Of each text, or pair, a score for each label, in the order of the manifest's labels."""
-
-    def pair_tokens(self, bundle: Bundle, pairs: Sequence[Pair]) -> Sequence[tuple[list[int], list[int]]]:
-        """Ids and types of each pair."""
-
-
 def measure_scores(
-    scoring: Scoring,
+    program: ScoringProgram,
     bundle: Bundle,
     source: ModelSource,
     texts: Sequence[str],
@@ -55,26 +46,26 @@ def measure_scores(
     """How scores compare with those of the full-precision model; and, of a reranker, that pairs are tokenized alike.
 
     ``drawn`` are texts that no program can know, whose scores are compared, too.
-    Raises ``VerificationError`` for other tokens or scores that are none, and what ``scoring`` raises.
+    Raises ``VerificationError`` for other tokens or scores that are none, and what ``program`` raises.
     """
     assert source.head is not None
     asked: Sequence[str | Pair] = texts if source.head.task == "classes" else ranking_pairs(texts)
     theirs = reference_scores(source, asked, context=context)
-    figures = score_figures(source.head.task, _given(scoring, bundle, asked, theirs), theirs)
+    figures = score_figures(source.head.task, _scores_of(program, bundle, asked, theirs), theirs)
     # By themselves: among so many short texts nobody sees where a few are cut.
     cut = longer_than_the_model(source, texts)
     whole = reference_scores(source, cut, context=context)
-    error = _error(_given(scoring, bundle, cut, whole), whole, spread=_spread(theirs))
+    error = _error(_scores_of(program, bundle, cut, whole), whole, spread=_spread(theirs))
     figures = replace(figures, error=max(figures.error or 0.0, error))
     if drawn:
         unknown = drawn if source.head.task == "classes" else _drawn_pairs(drawn)
         # Never asked again, they are not kept.
         theirs = _scored(source, reference_vectors(source, unknown, context=context))
-        error = _error(_given(scoring, bundle, unknown, theirs), theirs)
+        error = _error(_scores_of(program, bundle, unknown, theirs), theirs)
         figures = replace(figures, drawn_error=error)
     if source.head.task == "classes":
         return figures
-    return replace(figures, same_pairs=_compare_pairs(scoring, bundle, source, texts))
+    return replace(figures, same_pairs=_compare_pairs(program, bundle, source, texts))
 
 
 def scores_of(
@@ -84,7 +75,7 @@ def scores_of(
     *,
     context: BuildContext,
 ) -> Scores:
-    """The same of vectors that ``embed`` makes, [texts, dimension], and the source's own last layer."""
+    """Scores of vectors that ``embed`` makes, [texts, dimension], and the source's own last layer."""
     assert source.head is not None
     asked: Sequence[str | Pair] = texts if source.head.task == "classes" else ranking_pairs(texts)
     theirs = reference_scores(source, asked, context=context)
@@ -157,9 +148,11 @@ def _drawn_pairs(texts: Sequence[str]) -> list[Pair]:
     return own + list(zip(texts[::2], texts[1::2], strict=False))
 
 
-def _given(scoring: Scoring, bundle: Bundle, texts: Sequence[str | Pair], theirs: Numbers) -> Numbers:
+def _scores_of(
+    program: ScoringProgram, bundle: Bundle, texts: Sequence[str | Pair], theirs: Numbers
+) -> Numbers:
     """The program's scores; raises ``VerificationError`` where they cannot be compared with the reference's."""
-    ours = np.asarray(scoring.scores(bundle, texts), np.float64)
+    ours = np.asarray(program.scores(bundle, texts), np.float64)
     if ours.shape != theirs.shape or not np.isfinite(ours).all():
         raise VerificationError(
             f"the bundle gave scores {list(ours.shape)} or numbers that are not finite, {list(theirs.shape)} were expected",
@@ -169,13 +162,13 @@ def _given(scoring: Scoring, bundle: Bundle, texts: Sequence[str | Pair], theirs
 
 
 @panics_reported()
-def _compare_pairs(scoring: Scoring, bundle: Bundle, source: ModelSource, texts: Sequence[str]) -> int:
+def _compare_pairs(program: ScoringProgram, bundle: Bundle, source: ModelSource, texts: Sequence[str]) -> int:
     """How many pairs were tokenized alike; raises ``VerificationError`` with the first that was not."""
     reference = Tokenizer.from_str(minimal_json(source))
     strange = [*texts, *fuzz_texts_for(reference, TOKEN_PAIRS, seed=SEED)]
     pairs = list(zip(strange[:TOKEN_PAIRS], reversed(strange), strict=False))
     reference.enable_truncation(source.max_length)
-    found = scoring.pair_tokens(bundle, pairs)
+    found = program.pair_tokens(bundle, pairs)
     for pair, encoding, (ids, types) in zip(pairs, reference.encode_batch_fast(pairs), found, strict=True):
         # The program gives a pair of no tokens one of padding.
         if encoding.ids and (ids, types) != (encoding.ids, encoding.type_ids):
