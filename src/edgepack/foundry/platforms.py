@@ -10,6 +10,7 @@ from edgepack.errors import PluginError, UsageError
 from edgepack.foundry.platform import RuntimePlatform
 from edgepack.foundry.processor import Processor
 from edgepack.foundry.release import Release
+from edgepack.foundry.toolchains.toolchain import ProgramMaker
 from edgepack.plugins.blame import Blamed
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Platform
@@ -107,6 +108,10 @@ def _is_proofs(value: object) -> bool:
     return isinstance(value, tuple) and all(isinstance(each, LevelProof) for each in value)
 
 
+def _is_toolchain(value: object) -> bool:
+    return isinstance(value, ProgramMaker) or _has("identity", "command", "symbols")(value)
+
+
 def _has(*names: str) -> Callable[[object], bool]:
     return lambda value: all(hasattr(value, name) for name in names)
 
@@ -128,7 +133,7 @@ _PROPERTIES: Mapping[str, _Check] = {
 }
 _METHODS: Mapping[str, _Check] = {
     "check": ("nothing", lambda value: value is None),
-    "toolchain": ("a Toolchain", _has("identity", "command", "symbols")),
+    "toolchain": ("a Toolchain", _is_toolchain),
     "reduce": ("a RuntimeArtifact", lambda value: isinstance(value, RuntimeArtifact)),
     "recognizes": ("true or false", lambda value: isinstance(value, bool)),
     "prove": ("a tuple of LevelProofs", _is_proofs),
