@@ -63,7 +63,7 @@ class Pulled:
 
     @property
     def version(self) -> str:
-        """As its manifest says it; may be empty."""
+        """Version as its manifest says it; may be empty."""
         return str(self.bundle.manifest.get("version", ""))
 
 

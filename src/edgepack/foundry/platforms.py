@@ -84,7 +84,7 @@ def platform_on(arch: str, extensions: Mapping[str, Extension]) -> tuple[Platfor
 
 
 def _hint(wrong: Sequence[PluginError], extensions: Mapping[str, Extension]) -> str:
-    """Of those that could not be made, or of plugins."""
+    """Hint of those that could not be made, or of plugins."""
     broken = "; ".join(error.message for error in wrong)
     hint = f"a broken plugin may have brought it: {broken}" if wrong else _ANOTHER
     return hint + perhaps_broken(extensions)
