@@ -10,7 +10,6 @@ from edgepack.errors import PluginError, UsageError
 from edgepack.foundry.platform import RuntimePlatform
 from edgepack.foundry.processor import Processor
 from edgepack.foundry.release import Release
-from edgepack.foundry.toolchains.toolchain import ProgramMaker
 from edgepack.plugins.blame import Blamed
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.records.target import Platform
@@ -109,7 +108,8 @@ def _is_proofs(value: object) -> bool:
 
 
 def _is_toolchain(value: object) -> bool:
-    return isinstance(value, ProgramMaker) or _has("identity", "command", "symbols")(value)
+    # Or a ``ProgramMaker``.
+    return _has("identity", "command", "symbols")(value) or _has("identity", "make_program")(value)
 
 
 def _has(*names: str) -> Callable[[object], bool]:
