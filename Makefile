@@ -49,14 +49,7 @@ durations: $(VENV)/.installed-test fetched
 
 # Mutated inputs for all that reads what strangers wrote, SECONDS for each parser (docs/security.md).
 fuzz: $(VENV)/.installed-test fetched
-	$(BIN)/python -m tests.fuzz.native $(or $(SECONDS),3600)
-	$(BIN)/python -m tests.fuzz.plans $(or $(SECONDS),3600)
-	$(BIN)/python -m tests.fuzz.readers $(or $(SECONDS),3600)
-	$(BIN)/python -m tests.fuzz.models $(or $(SECONDS),3600)
-	$(BIN)/python -m tests.fuzz.pickles $(or $(SECONDS),3600)
-	$(BIN)/python -m tests.fuzz.outputs $(or $(SECONDS),3600)
-	$(BIN)/python -m tests.fuzz.answers $(or $(SECONDS),3600)
-	$(BIN)/python -m tests.fuzz.further_models $(or $(SECONDS),3600)
+	$(BIN)/python -m tests.fuzz $(or $(SECONDS),3600)
 
 # What needs no test.
 checked: $(VENV)/.installed-test

@@ -67,7 +67,7 @@ class Code:
     flags: int
 
     def sha256(self, section: bytes) -> str:
-        """Of header and content as they lie in the section."""
+        """Digest of header and content as they lie in the section."""
         return hashlib.sha256(section[self.offset : self.offset + self.size]).hexdigest()
 
     def content(self, section: bytes) -> bytes:

@@ -22,7 +22,7 @@ def resolve(architectures: Sequence[str]) -> tuple[str, ...]:
 
 
 def _seen() -> tuple[str, ...]:
-    """Of all GPUs here, whatever ``CUDA_VISIBLE_DEVICES`` says."""
+    """Compute capability of all GPUs here, whatever ``CUDA_VISIBLE_DEVICES`` says."""
     hint = "name the compute capability of the devices, e.g. 8.6"
     if not is_installed(TOOL):
         raise TargetError(f"architecture native: no GPU found, there is no {TOOL}", hint=hint)

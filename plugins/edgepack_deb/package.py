@@ -47,7 +47,7 @@ class DebianPackage:
     maintainer: str = "edgepack <edgepack@localhost>"
 
     def file_name(self, bundle: Bundle) -> str:
-        """As Debian names packages, e.g. ``all-minilm-l6-v2-linux-x86-min_1.0_amd64.deb``."""
+        """Name as Debian gives packages, e.g. ``all-minilm-l6-v2-linux-x86-min_1.0_amd64.deb``."""
         return f"{_package(bundle)}_{self.version}_{_architecture(bundle)}.deb"
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:

@@ -84,7 +84,7 @@ def _require_biases(decoder: Decoder) -> None:
 
 
 def _attentions(decoder: Decoder) -> dict[Layer, Attention]:
-    """Of each kind of layer that there is."""
+    """Attention of each kind of layer that there is."""
     writer, settings = decoder.writer, decoder.settings
     places, padding = count_places(writer), additive_mask(writer)
     earlier = causal_order(writer, places) if settings.causal else ""
@@ -102,7 +102,7 @@ def _attentions(decoder: Decoder) -> dict[Layer, Attention]:
 
 
 def _frequencies(layer: Layer) -> np.ndarray:
-    """Of the rotation; 0 for pairs that are not rotated, which are the last of a head."""
+    """Frequencies of the rotation; 0 for pairs that are not rotated, which are the last of a head."""
     frequencies = rotary_frequencies(layer.base, layer.head)
     frequencies[int(layer.turned * layer.head // 2) :] = 0
     return frequencies

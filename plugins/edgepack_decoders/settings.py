@@ -138,7 +138,7 @@ def _key_heads(config: Mapping[str, Any]) -> int:
 
 
 def _biases(config: Mapping[str, Any], kind: str) -> tuple[bool, bool]:
-    """Of attention's and of the feed-forward part's matrices."""
+    """Biases of attention's and of the feed-forward part's matrices."""
     attention = kind == "qwen2" or (kind != "mistral" and bool(config.get("attention_bias")))
     return attention, kind == "llama" and bool(config.get("mlp_bias"))
 

@@ -116,7 +116,7 @@ def read_shape(config: Mapping[str, Any]) -> EncoderShape:
 
 
 def read_distances(config: Mapping[str, Any]) -> Distances:
-    """The same, of distances."""
+    """Reads the table of distances."""
     said = config.get("pos_att_type") or []
     parts = [each.strip() for each in said.lower().split("|")] if isinstance(said, str) else list(said)
     if not config.get("relative_attention"):
@@ -192,7 +192,7 @@ def _embeddings(encoder: Encoder, config: Mapping[str, Any]) -> str:
 
 
 def _distance_vectors(encoder: Encoder, distances: Distances) -> np.ndarray:
-    """Of each bucket, float32 [2 · span, hidden]."""
+    """Vectors of each bucket, float32 [2 · span, hidden]."""
     tensors, hidden = encoder.tensors, encoder.shape.hidden
     vectors = tensors.read("encoder.rel_embeddings.weight", 2 * distances.span, hidden)
     if not distances.normed:

@@ -87,7 +87,7 @@ def read_shape(config: Mapping[str, Any]) -> EncoderShape:
 
 
 def read_frequencies(config: Mapping[str, Any], head: int) -> np.ndarray:
-    """Of the rotation; float32 [head / 2]. Raises ``ModelError`` or ``UnsupportedModelError``.
+    """Frequencies of the rotation; float32 [head / 2]. Raises ``ModelError`` or ``UnsupportedModelError``.
 
     ``ntk`` is the scaling of GTE's own code: a wider base and, for all places, steps that are a little smaller; with
     ``mixed_b``, each frequency's own share of the scaling (https://kexue.fm/archives/9706).

@@ -26,7 +26,7 @@ class Graph:
         return node if node is not None and (not kinds or node.op_type in kinds) else None
 
     def need(self, name: str, *kinds: str) -> onnx.NodeProto:
-        """The same. Raises ``UnsupportedModelError`` where it is another."""
+        """The node that makes a value, which has to be one of these operators. Raises ``UnsupportedModelError``."""
         node = self.maker(name, *kinds)
         if node is None:
             raise self.no_step(name)

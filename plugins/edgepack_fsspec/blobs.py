@@ -96,7 +96,7 @@ class Blobs:
         self.system.put_file(str(source), place, method="put")
 
     async def _make_folder(self, place: str) -> None:
-        """Of a WebDAV server, and those that it is in. What any server says to that is not asked: PUT says it."""
+        """Makes a folder of a WebDAV server, and those that it is in. What any server says to that is not asked: PUT says it."""
         session = await self.system.set_session()
         address = self.system.encode_url(place)
         async with session.request("MKCOL", address) as reply:

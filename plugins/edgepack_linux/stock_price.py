@@ -7,7 +7,7 @@ from edgepack.reports.reduced import reduced_size
 
 
 def price_rows(bundle: Bundle, report: Report) -> Iterable[tuple[str, str]]:
-    """Of a bundle with the library of a released wheel; none for others."""
+    """Rows of a bundle with the library of a released wheel; none for others."""
     runtime = bundle.manifest["runtime"] or {}
     device = bundle.manifest["target"].get("platform", {})
     if device.get("os") != "linux" or runtime.get("kind") != "stock" or runtime.get("provider"):

@@ -46,7 +46,7 @@ class NpmPackage:
     """Of the package; empty: as its model is called."""
 
     def file_name(self, bundle: Bundle) -> str:
-        """As npm itself names tarballs, e.g. ``all-minilm-l6-v2-1.0.0.tgz``."""
+        """Name as npm itself gives tarballs, e.g. ``all-minilm-l6-v2-1.0.0.tgz``."""
         return f"{self._name(bundle).lstrip('@').replace('/', '-')}-{self.version}.tgz"
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:

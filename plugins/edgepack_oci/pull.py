@@ -63,7 +63,7 @@ class Pulled:
 
     @property
     def version(self) -> str:
-        """As its manifest says it; may be empty."""
+        """Version as its manifest says it; may be empty."""
         return str(self.bundle.manifest.get("version", ""))
 
 
@@ -134,7 +134,7 @@ def _devices(
             continue
         try:
             record, signature = _record_of(place, manifest, f"{reference.tagged(tag)}")
-            file = lay_record_files(bundle, record, signature, force=force)
+            file = lay_record_files(bundle, record, signature, force=force, store=context.store)
         except EdgepackError as error:
             context.warn(f"{reference.tagged(tag)}: {error.message}")
             continue

@@ -21,11 +21,11 @@ class Profile:
 
     @property
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-        """As TensorRT wants them: min, opt, max."""
+        """Shapes as TensorRT wants them: min, opt, max."""
         return (1, 1), (self.usual_texts, self.usual_tokens), (self.most_texts, self.most_tokens)
 
     def options(self, prefix: str, inputs: Iterable[str]) -> dict[str, str]:
-        """As the execution provider's options say it, ``PREFIX_profile_min_shapes`` and so on."""
+        """Options as the execution provider's options say it, ``PREFIX_profile_min_shapes`` and so on."""
         names = list(inputs)
         return {
             f"{prefix}_profile_{kind}_shapes": ",".join(f"{name}:{batch}x{length}" for name in names)

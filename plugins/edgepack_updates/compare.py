@@ -173,7 +173,7 @@ def _fresh_texts(old: Bundle, new: Bundle, context: BuildContext) -> tuple[str, 
 
 
 def _scores(old: Bundle, new: Bundle, texts: Sequence[str], context: BuildContext) -> Scores:
-    """Of both programs, which may run; the two models have the same task and labels."""
+    """Scores of both programs, which may run; the two models have the same task and labels."""
     task = old.manifest["model"]["task"]
     asked: Sequence[str | tuple[str, str]] = ranking_pairs(texts) if task == "rank" else texts
     before, after = (np.asarray(runner_for(each, context).scores(each, asked)) for each in (old, new))

@@ -52,7 +52,7 @@ class Difference:
 
 
 def as_json(found: Difference) -> dict[str, Any]:
-    """As plain data (schema 1): bytes are whole numbers, money is in the currency named."""
+    """Plain data (schema 1): bytes are whole numbers, money is in the currency named."""
     return {"schema": SCHEMA, **asdict(found)}
 
 

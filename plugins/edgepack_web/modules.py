@@ -30,7 +30,7 @@ def _collect(module: Path, texts: dict[str, str]) -> None:
 
 
 def without_comments(source: str) -> str:
-    """The same without lines that are comments, blank lines and indentation; nothing within a line changes.
+    """The text without lines that are comments, blank lines and indentation; nothing within a line changes.
 
     Template literals over several lines would: there are none in these modules.
     """

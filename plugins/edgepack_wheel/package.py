@@ -169,7 +169,7 @@ def _module(name: str) -> str:
 
 
 def _tags(bundle: Bundle) -> Sequence[str]:
-    """Of the systems that it runs on; a static program needs neither glibc nor musl of them."""
+    """Tags of the systems that it runs on; a static program needs neither glibc nor musl of them."""
     platform = bundle.manifest["target"]["platform"]
     arch = platform["arch"]
     if platform.get("libc") == "musl":

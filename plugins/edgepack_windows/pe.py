@@ -70,7 +70,7 @@ def windows_program(elf: bytes, *, name: str) -> bytes:
 
 
 def windows_library(elf: bytes, *, name: str) -> bytes:
-    """The same of a library. Raises ``BundleError``."""
+    """Makes a DLL of a library. Raises ``BundleError``."""
     image = _Image(file=read_elf(elf), name=name, base=LIBRARY_BASE)
     sections = [*image.sections()]
     exports = _exports(image.exported, name, _end(sections))

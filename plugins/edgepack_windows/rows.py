@@ -7,7 +7,7 @@ from edgepack_windows.imports import imports_of, is_signed
 
 
 def windows_rows(bundle: Bundle, report: Report) -> Iterable[tuple[str, str]]:
-    """Of a bundle for Windows; none for others."""
+    """Rows of a bundle for Windows; none for others."""
     if bundle.manifest["target"].get("platform", {}).get("os") != "windows":
         return
     ran = report.verification.texts > 0

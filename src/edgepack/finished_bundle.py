@@ -166,7 +166,7 @@ def verify_on_devices(
     sign: PrivateKey | None = None,
     context: HostContext,
 ) -> OnDevices:
-    """The same as ``verify_again``, with the program run on devices and not here; one device's failure does not stop the others.
+    """Verify again, as ``verify_again`` does, with the program run on devices and not here; one device's failure does not stop the others.
 
     On a device there is no sandbox: a bundle that was not made on this machine is sent only with ``run``, and else a ``UsageError`` is raised. Texts are drawn
     anew in any case: a device is a stranger, too. What devices measured is written to ``record`` (``None``: beside the bundle), signed with

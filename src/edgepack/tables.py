@@ -89,5 +89,5 @@ def megabytes(size: int) -> str:
 
 
 def column_megabytes(size: int) -> str:
-    """The same for a column of a table, whose figures all have as many digits: to the kilobyte."""
+    """Megabytes for a column of a table, whose figures all have as many digits: to the kilobyte."""
     return f"{size / 1e6:,.3f}"

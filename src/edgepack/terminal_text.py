@@ -80,7 +80,7 @@ def _is_plain(letter: str) -> bool:
 
 
 def foreign_words(value: T) -> T:
-    """The same with every text in it as ``foreign``; dataclasses, mappings and sequences are gone through."""
+    """The value with every text in it as ``foreign``; dataclasses, mappings and sequences are gone through."""
     return cast(T, _foreign_words(value))
 
 

@@ -212,7 +212,7 @@ def _telling(lines: Sequence[str]) -> Sequence[str]:
 
 
 def find(name: str) -> Path:
-    """Where a program is: what pip installed first, then what is on PATH; or ``MissingToolError``."""
+    """Path of a program: what pip installed first, then what is on PATH; or ``MissingToolError``."""
     if found := _which(name):
         return Path(found)
     raise MissingToolError(f"{name} is not installed", hint=install_hint(name))

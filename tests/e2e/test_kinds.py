@@ -8,7 +8,6 @@ import pytest
 from onnx import helper
 from tests.support.command import edgepack
 
-from edgepack.files.elf import architecture, glibc_floor
 from edgepack.models.ort.c_api import OrtError, Session
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(7200)]
@@ -51,16 +50,3 @@ def test_a_full_runtime_says_what_is_wrong_with_a_model(tmp_path: Path) -> None:
         (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
         with pytest.raises(OrtError, match=complaint):
             Session(library, tmp_path / "model.onnx")
-
-
-def test_a_bundle_for_riscv64_is_right_and_small(tmp_path: Path) -> None:
-    done = edgepack("bundle", "-t", "linux-riscv64-min", "--offline", "-o", str(tmp_path), "--json")
-    assert done.returncode == 0, done.stderr
-    (bundle,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    assert architecture(bundle / "embed") == "riscv64"
-    assert glibc_floor(bundle / "embed") == "2.27"
-    assert (bundle / "embed").stat().st_size <= 900_000
-    report = json.loads(done.stdout)
-    assert report["verification"]["status"] == "passed"
-    assert report["verification"]["mean_cosine"] >= 0.9985
-    assert [proof["level"] for proof in report["proofs"] if proof["proved"]] == ["rv64gc"]

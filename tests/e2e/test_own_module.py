@@ -96,7 +96,6 @@ def test_a_gate_without_it_notices(bundle: Path, tiny_model: Path, context: Host
     ("text", "options", "words"),
     [
         (None, (), "there is no file"),
-        ("x = 1", (), "has neither a function prepare(texts) nor finish(vectors, texts)"),
         ("import numpy", (), "cannot be loaded: ModuleNotFoundError: No module named 'numpy'"),
         (HOOKS, ("--set", "runner=native"), "runner.module goes with the frozen runner"),
         (HOOKS, ("-t", "linux-x86-min"), "runner.module goes with the frozen runner"),

@@ -1,11 +1,7 @@
-"""What programs of bundles answer, and say when they fail: changed at random, and read as verification reads it.
-
-``python -m tests.fuzz.answers SECONDS`` goes on for as many seconds.
-"""
+"""What programs of bundles answer, and say when they fail: changed at random, and read as verification reads it."""
 
 import random
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +14,7 @@ from edgepack.verifier.confined.program import Ended
 from edgepack.verifier.confined.sandbox import View
 from edgepack.verifier.run import BundleRunner, said_by_program
 from tests.fuzz.readers import mutated
-from tests.fuzz.rounds import for_seconds
+from tests.fuzz.rounds import Campaign, for_seconds
 
 SEEDS: Mapping[str, bytes] = {
     "vectors": b'{"embedding": [0.5, -1e-3]}\n{"text": "a", "embedding": [1, 0]}\n',
@@ -93,12 +89,10 @@ def fuzz(kind: str, *, rounds: Iterable[object], seed: int) -> int:
     return tried
 
 
-def main() -> None:
+def campaigns(folder: Path) -> Iterator[Campaign]:
     for kind in SEEDS:
-        seed = random.randrange(1 << 32)
-        tried = fuzz(kind, rounds=for_seconds(float(sys.argv[1])), seed=seed)
-        sys.stdout.write(f"{kind}: {tried:,} answers\n")
 
+        def run(seconds: float, seed: int, kind: str = kind) -> int:
+            return fuzz(kind, rounds=for_seconds(seconds), seed=seed)
 
-if __name__ == "__main__":
-    main()
+        yield kind, run

@@ -1,14 +1,10 @@
-"""Models of strangers that give something else than one vector a text, read as `edgepack bundle` does: SPLADE and ColBERT.
-
-``python -m tests.fuzz.further_models SECONDS`` goes through all files, for as many seconds each.
-"""
+"""Models of strangers that give something else than one vector a text, read as `edgepack bundle` does: SPLADE and ColBERT."""
 
 import copy
 import json
 import random
 import shutil
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +14,7 @@ from edgepack.files.store import Store
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import host_context
 from tests.fuzz.readers import mutated, try_reader
-from tests.fuzz.rounds import for_seconds
+from tests.fuzz.rounds import Campaign, for_seconds
 from tests.support.tiny import write_json
 from tests.unit.models.outputs.test_colbert import write_pylate
 from tests.unit.models.outputs.test_splade import write_masked
@@ -125,18 +121,13 @@ def fuzz(sound: Path, work: Path, name: str, *, rounds: Iterable[object], number
     )
 
 
-def main() -> None:
+def campaigns(folder: Path) -> Iterator[Campaign]:
     for kind, write in WRITERS.items():
-        with TemporaryDirectory() as place:
-            write(Path(place) / "sound")
-            for name in FILES[kind]:
-                number = random.randrange(1 << 32)
-                with TemporaryDirectory() as work:
-                    rounds = for_seconds(float(sys.argv[1]))
-                    runs = fuzz(Path(place) / "sound", Path(work), name, rounds=rounds, number=number)
-                sys.stdout.write(f"{kind}: {name}: {runs:,} inputs, seed {number}: nothing found\n")
-                sys.stdout.flush()
+        write(folder / kind)
+        for name in FILES[kind]:
 
+            def run(seconds: float, number: int, kind: str = kind, name: str = name) -> int:
+                work = folder / f"{kind}-{name.replace('/', '-')}"
+                return fuzz(folder / kind, work, name, rounds=for_seconds(seconds), number=number)
 
-if __name__ == "__main__":
-    main()
+            yield f"{kind}: {name}", run

@@ -1,12 +1,8 @@
-"""Models of strangers, as `edgepack inspect` and the first steps of `edgepack bundle` read them.
-
-``python -m tests.fuzz.models SECONDS`` goes through all files, for as many seconds each.
-"""
+"""Models of strangers, as `edgepack inspect` and the first steps of `edgepack bundle` read them."""
 
 import json
 import random
-import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,8 +20,8 @@ from edgepack.operators.config import operators_of_ort_model
 from edgepack.plugins.context import host_context
 from edgepack.runner.tokenizer.compile import compile_tokenizer
 from edgepack.testing.model import write_model
-from tests.fuzz.readers import mutated, try_reader
-from tests.fuzz.rounds import for_seconds
+from tests.fuzz.readers import mutated, reader_campaign
+from tests.fuzz.rounds import Campaign
 from tests.support import tiny
 from tests.support.tiny import HIDDEN, WORDS
 
@@ -125,16 +121,9 @@ def rewired(seed: bytes, chance: random.Random) -> bytes:
 CHANGES = (*((name, mutated) for name in FILES), ("model.onnx", rewired))
 
 
-def main() -> None:
-    number = int(time.time())
-    for name, change in CHANGES:
-        with TemporaryDirectory() as folder:
-            file, seed = Path(folder) / name, sound(Path(folder), name)
-            rounds = for_seconds(float(sys.argv[1]))
-            runs = try_reader(read_model, seed, file, rounds=rounds, number=number, change=change)
-            said = f"{name}, {change.__name__}: {runs:,} inputs, seed {number}: nothing found"
-            print(said, flush=True)  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()
+def campaigns(folder: Path) -> Iterator[Campaign]:
+    for at, (name, change) in enumerate(CHANGES):
+        file = folder / str(at) / name
+        file.parent.mkdir()
+        seed = sound(file.parent, name)
+        yield reader_campaign(f"{name}, {change.__name__}", read_model, seed, file, change)

@@ -1,15 +1,11 @@
-"""The parsers in C++, compiled with sanitizers where the compiler has them, and fed by ``driver.cc``.
-
-``python -m tests.fuzz.native SECONDS`` goes through all targets, for as many seconds each, with another seed each time.
-"""
+"""The parsers in C++, compiled with sanitizers where the compiler has them, and fed by ``driver.cc``."""
 
 import subprocess
-import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from edgepack.runner.native.sources import ort_encoder, program_sources
+from tests.fuzz.rounds import Campaign
 from tests.support.native import compile_together as compile_one
 from tests.support.native import compiler
 
@@ -104,18 +100,11 @@ LINES = (
 )
 
 
-def main() -> None:
-    import tempfile
-
-    limit = f"{float(sys.argv[1])}s"
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        program = compile_targets(folder)
-        seed = int(time.time())
-        for target in TARGETS:
-            runs = run_target(program, target, write_seeds(folder, target), limit=limit, seed=seed)
-            print(f"{target}: {runs:,} inputs, seed {seed}: nothing found", flush=True)  # noqa: T201
+def campaigns(folder: Path) -> Iterator[Campaign]:
+    program = compile_targets(folder)
+    for target in TARGETS:
+        yield native_campaign(program, target, write_seeds(folder, target))
 
 
-if __name__ == "__main__":
-    main()
+def native_campaign(program: Path, target: str, seeds: Sequence[Path]) -> Campaign:
+    return target, lambda seconds, seed: run_target(program, target, seeds, limit=f"{seconds}s", seed=seed)

@@ -1,12 +1,7 @@
-"""What strangers' manifests say of sparse vectors, vectors of tokens, labels and pairs, with lines of strangers.
-
-``python -m tests.fuzz.outputs SECONDS`` mutates them for so long with sanitizers, with another seed each time.
-"""
+"""What strangers' manifests say of sparse vectors, vectors of tokens, labels and pairs, with lines of strangers."""
 
 import json
-import sys
-import tempfile
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +9,8 @@ import numpy as np
 from edgepack.runner.freeze.sample_bundle import DIMENSION, sample_tokenizer, write_manifest
 from edgepack.runner.native.sources import own_encoder, program_sources
 from edgepack.runner.tokenizer.compile import compile_tokenizer
+from tests.fuzz.native import SANITIZERS, has_sanitizers, native_campaign
+from tests.fuzz.rounds import Campaign
 from tests.support.given import SPARSE, TOKENS
 from tests.support.native import compile_together
 
@@ -83,16 +80,6 @@ def write_seeds(folder: Path) -> list[Path]:
     return paths
 
 
-def main() -> None:
-    from tests.fuzz.native import SANITIZERS, has_sanitizers, run_target
-
-    limit, seed = f"{float(sys.argv[1])}s", int(time.time())
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        program = compile_outputs(folder, *(SANITIZERS if has_sanitizers(folder) else ("-O1",)))
-        runs = run_target(program, "outputs", write_seeds(folder), limit=limit, seed=seed)
-    print(f"outputs: {runs:,} inputs, seed {seed}: nothing found", flush=True)  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()
+def campaigns(folder: Path) -> Iterator[Campaign]:
+    program = compile_outputs(folder, *(SANITIZERS if has_sanitizers(folder) else ("-O1",)))
+    yield native_campaign(program, "outputs", write_seeds(folder))

@@ -1,19 +1,15 @@
 """Pickles of strangers: mutated ones of a checkpoint and of heads, and ones made of opcodes by chance.
 
-``python -m tests.fuzz.pickles SECONDS`` goes through all, for as many seconds each. They are read in this process: what needs the limits
-of the reader's own program, and not its rules, is a find.
+They are read in this process: what needs the limits of the reader's own program, and not its rules, is a find.
 """
 
 import json
 import pickletools
 import random
 import struct
-import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from edgepack.models.heads.estimator import NAMES as HEAD_NAMES
@@ -21,8 +17,8 @@ from edgepack.models.heads.setfit import linear_layer
 from edgepack.models.pickles import machine
 from edgepack.models.read.pickled import NAMES
 from edgepack.models.read.safetensors import open_tensors
-from tests.fuzz.readers import PICKLE, Change, mutated, try_reader
-from tests.fuzz.rounds import for_seconds
+from tests.fuzz.readers import PICKLE, Change, mutated, reader_campaign
+from tests.fuzz.rounds import Campaign
 from tests.support.bombs import BOMBS, HEADS, archive, text, whole
 from tests.support.recorded import RECORD
 from tests.support.unpickling import read_in_this_process
@@ -137,20 +133,10 @@ READERS: Mapping[str, tuple[Callable[[Path], None], Callable[[], bytes]]] = {
 CHANGES: tuple[Change, ...] = (mutated, spliced, made_of_opcodes)
 
 
-def main() -> None:
-    number = int(time.time())
+def campaigns(folder: Path) -> Iterator[Campaign]:
     for name, (read, make) in READERS.items():
-        # Bombs are some forty, and each a small variation of the two that are sound.
-        seconds = float(sys.argv[1]) / (20 if name.startswith("bomb") else 1)
         for change in CHANGES:
-            with TemporaryDirectory() as folder:
-                rounds = for_seconds(seconds)
-                runs = try_reader(
-                    read, make(), Path(folder) / name, rounds=rounds, number=number, change=change
-                )
-            said = f"{name}, {change.__name__}: {runs:,} inputs, seed {number}: nothing found"
-            print(said, flush=True)  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()
+            # Bombs are some forty, and each a small variation of the two that are sound.
+            part = 20 if name.startswith("bomb") else 1
+            said = f"{name}, {change.__name__}"
+            yield reader_campaign(said, read, make(), folder / name, change, part=part)

@@ -1,11 +1,6 @@
-"""Small sound plans of every step, and the program that computes what became of them.
+"""Small sound plans of every step, and the program that computes what became of them."""
 
-``python -m tests.fuzz.plans SECONDS`` mutates them for so long with sanitizers, with another seed each time.
-"""
-
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +18,8 @@ from edgepack_engine.plan import (
     packed,
     write_plan,
 )
+from tests.fuzz.native import SANITIZERS, has_sanitizers, native_campaign
+from tests.fuzz.rounds import Campaign
 from tests.support.engine_session import session_sources
 from tests.support.native import compile_apart
 
@@ -264,19 +261,14 @@ def _other(chance: np.random.Generator) -> Plan:
     )
 
 
-def main() -> None:
-    from tests.fuzz.native import SANITIZERS, has_sanitizers, run_target
-
-    limit, seed = f"{float(sys.argv[1])}s", int(time.time())
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        program = compile_plans(folder / "fuzz", *(SANITIZERS if has_sanitizers(folder) else ("-O1",)))
-        seeds = [folder / f"plan-{number}" for number in range(len(sound_plans()))]
-        for path, content in zip(seeds, small_plans(), strict=True):
-            path.write_bytes(content)
-        runs = run_target(program, "plan", seeds, limit=limit, seed=seed)
-    print(f"plan: {runs:,} inputs, seed {seed}: nothing found", flush=True)  # noqa: T201
+def write_seeds(folder: Path) -> list[Path]:
+    paths = []
+    for number, content in enumerate(small_plans()):
+        paths.append(folder / f"plan-{number}")
+        paths[-1].write_bytes(content)
+    return paths
 
 
-if __name__ == "__main__":
-    main()
+def campaigns(folder: Path) -> Iterator[Campaign]:
+    program = compile_plans(folder / "fuzz", *(SANITIZERS if has_sanitizers(folder) else ("-O1",)))
+    yield native_campaign(program, "plan", write_seeds(folder))

@@ -1,19 +1,14 @@
-"""What edgepack reads of strangers, and a mutator: a reader answers, or says an error for people.
-
-``python -m tests.fuzz.readers SECONDS`` goes through all readers, for as many seconds each.
-"""
+"""What edgepack reads of strangers, and a mutator: a reader answers, or says an error for people."""
 
 import _struct
 import io
 import json
 import random
 import struct
-import sys
 import tarfile
 import tempfile
-import time
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import zstandard
@@ -27,7 +22,7 @@ from edgepack.models.read.safetensors import open_tensors
 from edgepack.operators.config import parse_config
 from edgepack.targets import read_target
 from tests.fuzz import signatures
-from tests.fuzz.rounds import for_seconds
+from tests.fuzz.rounds import Campaign, for_seconds
 
 ODD = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1)
 WORDS = (
@@ -188,14 +183,23 @@ runner = "native"
 """
 
 
-def main() -> None:
-    number = int(time.time())
-    with tempfile.TemporaryDirectory() as folder:
-        for name, seed in seeds(Path(_struct.__file__)).items():
-            rounds = for_seconds(float(sys.argv[1]))
-            runs = try_reader(READERS[name], seed, Path(folder) / name, rounds=rounds, number=number)
-            print(f"{name}: {runs:,} inputs, seed {number}: nothing found", flush=True)  # noqa: T201
+def campaigns(folder: Path) -> Iterator[Campaign]:
+    for name, seed in seeds(Path(_struct.__file__)).items():
+        yield reader_campaign(name, READERS[name], seed, folder / name)
 
 
-if __name__ == "__main__":
-    main()
+def reader_campaign(
+    said: str,
+    read: Callable[[Path], object],
+    seed: bytes,
+    file: Path,
+    change: Change = mutated,
+    part: int = 1,
+) -> Campaign:
+    """In a part of the time."""
+
+    def run(seconds: float, number: int) -> int:
+        rounds = for_seconds(seconds / part)
+        return try_reader(read, seed, file, rounds=rounds, number=number, change=change)
+
+    return said, run

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.native import SANITIZERS, has_sanitizers, run_target
-from tests.fuzz.plans import compile_plans, small_plans
+from tests.fuzz.plans import compile_plans, write_seeds
 from tests.support.once import made_once
 
 pytestmark = pytest.mark.tools("c++")
@@ -24,11 +24,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def seeds(tmp_path: Path) -> list[Path]:
-    paths = []
-    for number, content in enumerate(small_plans()):
-        paths.append(tmp_path / f"plan-{number}")
-        paths[-1].write_bytes(content)
-    return paths
+    return write_seeds(tmp_path)
 
 
 def test_damaged_plans_are_refused_or_computed(program: Path, seeds: list[Path]) -> None:

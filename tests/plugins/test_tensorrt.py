@@ -1,7 +1,6 @@
 """The TensorRT builder with small wheels: model, engine, libraries, and what a device without a GPU says."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.support.berts import onnx_vectors, some_tokens, write_bert
-from tests.support.fake_cuda import compile_driver, compile_library
+from tests.support.fake_cuda import compile_library
 from tests.support.fake_tensorrt import fake_wheels, write_home
 from tests.support.native import compile_program
 from tests.support.run_path import run_path
@@ -256,6 +255,7 @@ def test_the_engine_is_made_for_the_limits_of_the_runner(bundle: Bundle) -> None
     assert said["profile"]["input_ids"] == [[1, 1], [8, 16], [32, 16]], "the model takes 16 tokens"
     provider = bundle.manifest["runtime"]["provider"]
     assert (provider["batch_size"], provider["largest_batch"]) == (8, 32)
+    assert "take a bundle of target linux-x64-cuda" in provider["remedy"]
     assert provider["options"]["nv_profile_max_shapes"] == (
         "input_ids:32x16,attention_mask:32x16,token_type_ids:32x16"
     )
@@ -305,35 +305,14 @@ def test_without_a_gpu_the_processor_is_measured_and_verifies_nothing(
         runner.embed(bundle, ["a b"])
 
 
-def run(bundle: Bundle, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [bundle.program, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
-
-
-def test_a_gpu_of_a_data_centre(bundle: Bundle, tmp_path: Path) -> None:
-    driver = compile_driver(tmp_path / "driver").parent
-    done = run(bundle, "a b", LD_LIBRARY_PATH=str(driver), FAKE_CUDA_CAPABILITY="90")
-    assert done.returncode == 9
-    assert "has compute capability 9.0; the bundle has code for 8.6, 8.9, 12.0, 12.1 only" in done.stderr
-    assert "take a bundle of target linux-x64-cuda" in done.stderr
+def run(bundle: Bundle, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([bundle.program, *arguments], capture_output=True, text=True, check=False)
 
 
 def test_warm_up_compares_the_golden_vectors(bundle: Bundle) -> None:
-    assert run(bundle, "--warmup").returncode == 9
-    done = run(bundle, "--warmup", "--allow-cpu", "--json")
-    said = json.loads(done.stdout)
-    assert said["provider"] == "CPUExecutionProvider"
-    assert said["instead"] == "there is no NVIDIA driver here (libcuda.so.1 does not load)"
+    said = json.loads(run(bundle, "--warmup", "--allow-cpu", "--json").stdout)
     assert said["min_cosine"] > 0.999
     assert said["shapes"] == said["cache"] == [], "there is nothing to compile or keep"
-    assert run(bundle, "--warmup", "--allow-cpu").stdout.startswith(
-        "nothing to warm up: CPUExecutionProvider computes, because there is no NVIDIA driver here"
-    )
     golden = json.loads((bundle.directory / "golden.json").read_text())
     golden["vectors"][0] = [-number for number in golden["vectors"][0]]
     text = json.dumps(golden, separators=(",", ":"))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -236,3 +237,34 @@ def test_help_and_completion_load_no_plugin(arguments: list[str], environment: d
 )
 def test_pages_show_files_as_they_are(page: str, file: str) -> None:
     assert (ROOT / file).read_text() in (ROOT / page).read_text()
+
+
+SUBJECTLESS = re.compile(r"(Of|As)\b|The same(?=$|[.,;:]| (as|for|in|of|out|where|with|without)\b)")
+"""Beginnings of a docstring whose subject is the name of another thing."""
+WITHOUT_A_NOUN = re.compile(r"(What|Where)\b")
+LEFT = {"plugins": 81, "src": 400}
+"""Docstrings that begin with ``What`` or ``Where``, by folder: fewer each time, and none of a name that plugins import."""
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
+    subjectless, left = [], dict.fromkeys(LEFT, 0)
+    for name, file in MODULES.items():
+        if file.parent.name == "bundle_python":  # its bytes are in bundles
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                said = ast.get_docstring(node) or ""
+                left[file.relative_to(ROOT).parts[0]] += bool(WITHOUT_A_NOUN.match(said))
+                if SUBJECTLESS.match(said):
+                    subjectless.append(f"{name}.{node.name}: {said.splitlines()[0]}")
+    assert subjectless == []
+    assert left == LEFT, "say in LEFT how many are left, which are fewer than before"
+
+
+@pytest.mark.parametrize("module", sorted(PUBLIC - {"edgepack.testing"}))
+def test_docstrings_of_names_for_plugins_begin_with_a_verb_or_a_noun(module: str) -> None:
+    public = import_module(module)
+    said = {name: getattr(public, name).__doc__ or "" for name in public.__all__}
+    assert {
+        name: text for name, text in said.items() if SUBJECTLESS.match(text) or WITHOUT_A_NOUN.match(text)
+    } == {}

@@ -24,7 +24,7 @@ NOBODY = "65534:65534"
 
 
 def platform_of(bundle: Bundle) -> Mapping[str, str]:
-    """As OCI says it, e.g. ``{"architecture": "amd64", "os": "linux"}``."""
+    """Platform as OCI says it, e.g. ``{"architecture": "amd64", "os": "linux"}``."""
     platform = bundle.manifest["target"]["platform"]
     arch = str(platform["arch"])
     architecture, _, variant = ARCHITECTURES.get(arch, arch).partition("/")

@@ -20,7 +20,7 @@ REFRESH = "<token>"
 
 @dataclass(frozen=True, kw_only=True)
 class Credentials:
-    """Of one registry. Never shown, never written."""
+    """Credentials of one registry. Never shown, never written."""
 
     user: str = ""
     secret: str = field(default="", repr=False)
@@ -36,7 +36,7 @@ class Credentials:
 
 
 def find_credentials(registry: str, name: str, *, context: BuildContext) -> Credentials | None:
-    """Of the first file that knows the registry; None: anonymous. Raises ``UsageError`` for a file that cannot be read."""
+    """Credentials of the first file that knows the registry; None: anonymous. Raises ``UsageError`` for a file that cannot be read."""
     for file in _files():
         found = _in_file(file, registry, name, context)
         if found is not None:

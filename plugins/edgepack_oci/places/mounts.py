@@ -9,7 +9,7 @@ from edgepack.api.kit import written_beside
 
 @dataclass(frozen=True, kw_only=True)
 class Mounts:
-    """Of one registry. What is remembered may be wrong by now: a registry that does not find it asks for the blob."""
+    """Blobs of one registry. What is remembered may be wrong by now: a registry that does not find it asks for the blob."""
 
     registry: str
     context: BuildContext

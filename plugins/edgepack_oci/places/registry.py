@@ -47,7 +47,7 @@ UNREACHABLE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Of a registry, whole."""
+    """Answer of a registry, whole."""
 
     status: int
     reason: str

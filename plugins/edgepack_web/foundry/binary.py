@@ -25,7 +25,7 @@ class Section:
 
     @property
     def name(self) -> str:
-        """Of a custom section; empty for the others."""
+        """Name of a custom section; empty for the others."""
         if self.id != CUSTOM:
             return ""
         return Reader(self.content).name()

@@ -73,7 +73,7 @@ class Plan:
     folder: Path
 
     def lines(self) -> list[str]:
-        """The same in words."""
+        """Lines that say it."""
         if not self.missing:
             return [f"all packages are in the cache; unpacked below {self.folder}"]
         return [

@@ -41,7 +41,7 @@ def prove_module(
     vocabulary: int = VOCABULARY,
     context: BuildContext,
 ) -> LevelProof:
-    """The same for a model file; ``tolerance`` is a cosine."""
+    """Proves a module with a model file; ``tolerance`` is a cosine."""
     texts = token_ids(vocabulary)
     expected = expected_vectors(model, texts)
     name = runtime.file.name

@@ -329,7 +329,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two values under one name readers take one or the other, and a bundle's digest is of what was read."""
+    """Refuse two values under one name: readers take one or the other, and a bundle's digest is of what was read."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("it says something twice")
@@ -437,7 +437,7 @@ def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
 
 
 def _check_link(directory: Path, name: str, folders: Set[str]) -> None:
-    """Of a link, the manifest says what it is called: what it leads to has to be in the bundle, where it was checked."""
+    """Check a link, of which the manifest says what it is called: what it leads to has to be in the bundle, where it was checked."""
     try:
         leads = (directory / name).resolve(strict=True)
     except (OSError, RuntimeError) as error:  # a loop is a RuntimeError before Python 3.13

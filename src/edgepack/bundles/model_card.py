@@ -77,7 +77,7 @@ def _ancestor(source: ModelSource) -> dict[str, Any]:
 
 
 def _purl(source: ModelSource) -> str:
-    """Of a model of the hub at a known revision, or of a package of the index."""
+    """Package URL of a model of the hub at a known revision, or of a package of the index."""
     if hub := re.fullmatch(r"hf:([\w.-]+/[\w.-]+)@([0-9a-f]{40})", source.origin):
         return f"pkg:huggingface/{hub[1]}@{hub[2]}"
     if package := re.fullmatch(r"pypi:([\w.-]+)==([\w.+!]+)", source.origin):

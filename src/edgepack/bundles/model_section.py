@@ -49,7 +49,7 @@ def source_section(source: ModelSource) -> dict[str, Any]:
 
 
 def usage_of(source: ModelSource) -> tuple[dict[str, str], dict[str, Any] | None]:
-    """What goes before queries and passages, and to which dimensions vectors may be cut."""
+    """Prompts of queries and passages, and to which dimensions vectors may be cut."""
     return prefixes(source), shortening(source)
 
 
@@ -77,7 +77,7 @@ def shortening(source: ModelSource) -> dict[str, Any] | None:
 
 
 def _head_section(head: Head) -> dict[str, Any]:
-    """Of a reranker or a classifier: the file of its last layer, and what its scores are called and made by."""
+    """Section of a reranker or a classifier: the file of its last layer, and what its scores are called and made by."""
     return {"task": head.task, "head": HEAD, "labels": list(head.labels), "activation": head.activation}
 
 

@@ -272,7 +272,7 @@ def _move_into_place(work: Path, destination: Path, *, force: bool, kind: Folder
 
 
 def _replace(work: Path, destination: Path) -> None:
-    """As ``exchange``, in three steps: after a kill between them the next build puts things right."""
+    """Exchange, as ``exchange`` does, in three steps: after a kill between them the next build puts things right."""
     old = work.with_suffix(REPLACED)
     try:
         destination.rename(old)

@@ -111,7 +111,7 @@ def _reference(material: SourceFile) -> dict[str, Any]:
 
 
 def sha256_hash(digest: str) -> dict[str, str]:
-    """As CycloneDX writes it."""
+    """Hash as CycloneDX writes it."""
     return {"alg": "SHA-256", "content": digest}
 
 
@@ -120,7 +120,7 @@ def _file(file: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parts(path: Path) -> list[dict[str, Any]]:
-    """Of another's bill of materials the components, with what says which they are."""
+    """Components of another's bill of materials, with what says which they are."""
     kept = ("type", "name", "version", "purl", "licenses", "hashes")
     document = json.loads(path.read_text(encoding="utf-8"))
     return [

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def _complete_name(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Of the project in the current folder; nothing where there is none, or one that is wrong."""
+    """Names of the project in the current folder; nothing where there is none, or one that is wrong."""
     from edgepack.errors import EdgepackError
     from edgepack.project.file import find_project
     from edgepack.project.matrix import cells_of

@@ -136,7 +136,7 @@ def _named(specs: Sequence[Spec]) -> str:
 
 
 def _counted(specs: Sequence[Spec]) -> str:
-    """The same, or of many ``pass: 13, recipe: 14``."""
+    """Names, or of many ``pass: 13, recipe: 14``."""
     if len(specs) <= FEW:
         return _named(specs)
     return ", ".join(f"{axis}: {count}" for axis, count in Counter(spec.axis for spec in specs).items())

@@ -92,7 +92,7 @@ def private_key(path: Path, variable: str = PASSWORD) -> PrivateKey:
 
 
 def password_of(path: Path, variable: str = PASSWORD) -> str | None:
-    """Of the key in a file, from the environment or a terminal; ``None`` for one that has none."""
+    """Password of the key in a file, from the environment or a terminal; ``None`` for one that has none."""
     from edgepack.signing.keys import is_sealed
 
     sealed = path.stat().st_size < 1 << 16 and is_sealed(path.read_bytes())

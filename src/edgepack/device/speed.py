@@ -58,7 +58,7 @@ def measure_speed(bundle: Bundle, runner: BundleRunner) -> DeviceSpeed | None:
 def with_load(
     before: DeviceSpeed, bundle: Bundle, placed: Placed, runner: BundleRunner, found: Described
 ) -> DeviceSpeed:
-    """The same with what the device does under a load of ``LOAD`` seconds: processor time, energy, and how much slower it is then."""
+    """Speed with what the device does under a load of ``LOAD`` seconds: processor time, energy, and how much slower it is then."""
     texts = verification_texts()
     # The texts have some 20 tokens: at the slower of the rates around that the load does not grow beyond what was meant.
     rate = min(

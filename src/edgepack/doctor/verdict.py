@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Cosines:
-    """Of the subject's vectors with others of the same texts."""
+    """Cosines of the subject's vectors with others of the same texts."""
 
     texts: int
     mean: float

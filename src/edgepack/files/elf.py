@@ -161,7 +161,7 @@ def soname(path: Path) -> str | None:
 
 
 def unused_libraries(path: Path, *, among: Collection[str]) -> tuple[str, ...]:
-    """Of the libraries in ``among`` that a file names, those that it imports no symbol of; in file order.
+    """Libraries in ``among`` that a file names, but that it imports no symbol of; in file order.
 
     Which library a symbol is of is what its version says, so all symbols of the libraries in ``among`` must have one: a
     library that versions none of them would look unused. Raises ``BundleError``.

@@ -135,7 +135,7 @@ def _sample(content: Path | bytes, size: int) -> bytes:
 
 
 def _way(content: Path | bytes, size: int) -> dict[str, int]:
-    """Of ``WAYS``, the quickest that makes about as little of a sample as any."""
+    """Quickest of ``WAYS`` that makes about as little of a sample as any."""
     import zstandard
 
     if size < LARGE:

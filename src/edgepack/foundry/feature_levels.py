@@ -58,7 +58,7 @@ class FeatureLevel:
         return self._hidden(CPUID, 6)
 
     def hidden_hwcaps(self) -> tuple[int, ...]:
-        """The same of an arm64 processor: what Linux must not say in AT_HWCAP and AT_HWCAP2."""
+        """Bits to hide of an arm64 processor: what Linux must not say in AT_HWCAP and AT_HWCAP2."""
         return self._hidden(HWCAPS, 2)
 
     def _hidden(self, places: Mapping[str, tuple[int, int]], registers: int) -> tuple[int, ...]:

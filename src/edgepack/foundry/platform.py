@@ -25,7 +25,7 @@ DEFAULT_PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeOptions:
-    """What a runtime is made for."""
+    """Device and options that a runtime is made for."""
 
     platform: Platform = DEFAULT_PLATFORM
     kind: RuntimeKind = "minimal"
@@ -42,7 +42,7 @@ class RuntimeOptions:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """As ``open_archive`` takes them."""
+        """Features as ``open_archive`` takes them."""
         return (*(("ml",) if self.ml else ()), *(("threads",) if self.threads else ()))
 
 
@@ -79,7 +79,7 @@ class RuntimePlatform(Protocol):
 
     @property
     def os(self) -> str:
-        """As targets name it (``platform.os``)."""
+        """Name of the system as targets have it (``platform.os``)."""
 
     @property
     def libc(self) -> str | None:
@@ -125,7 +125,7 @@ class RuntimePlatform(Protocol):
     def prove_file(
         self, model: Path, library: Path, *, levels: Levels, context: BuildContext
     ) -> tuple[LevelProof, ...]:
-        """The same for existing files."""
+        """Proves existing files."""
 
     def try_model(self, library: Path, model: Path, *, context: BuildContext) -> Fit:
         """Whether a library runs a model, found by running it. Raises ``BundleError`` where that cannot be tried."""

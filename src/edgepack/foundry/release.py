@@ -20,7 +20,7 @@ class KernelTable(Protocol):
     """A table through which processor-specific kernels are called: it names all of them, whatever is called."""
 
     def placed(self, place: Callable[[Patch], Patch]) -> KernelTable:
-        """The same where its patch is for another file."""
+        """Path where its patch is for another file."""
 
     def unit(self, units: Iterable[str]) -> str:
         """The unit that fills the table. Raises ``ToolError`` when there is none."""
@@ -82,7 +82,7 @@ class Release:
         return f"Release({self.version!r})"
 
     def with_data(self, folder: Traversable, *, partial_indexes: Iterable[str] = ()) -> Release:
-        """The same with more data, such as a platform brings that it is compiled for otherwise."""
+        """Release with more data, such as a platform brings that it is compiled for otherwise."""
         known = self.partial_indexes.union(partial_indexes)
         return replace(self, data=(folder, *self.data), partial_indexes=known)
 

@@ -60,7 +60,7 @@ class Vulnerability:
         return not known or not set(self.operators).isdisjoint(operators or ())
 
     def linked(self, members: Collection[str]) -> list[str]:
-        """Of a library's objects, as the linker's map names them, those that hold the code."""
+        """Objects of a library, as the linker's map names them, that hold the code."""
         return [name for name in members if any(fnmatchcase(name, pattern) for pattern in self.objects)]
 
 

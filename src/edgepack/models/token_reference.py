@@ -51,7 +51,7 @@ def reference_outputs(
     model: Path | None = None,
     context: BuildContext,
 ) -> list[TextOutputs]:
-    """Of each text, alone in its batch; ``query``: read as a query, for models that tell them from documents.
+    """Outputs of each text, alone in its batch; ``query``: read as a query, for models that tell them from documents.
 
     ``model`` is the file to run, with the outputs that ``write_outputs`` wrote; otherwise the full-precision one.
     """
@@ -101,7 +101,7 @@ def side_tokens(tokenizer: Tokenizer, source: ModelSource, side: Side, text: str
 
 
 def _given(outputs: Outputs, side: Side, tokens: SideTokens, made: list[Numbers]) -> TextOutputs:
-    """Of the graph's outputs for one text: its vector, then what each token has."""
+    """Parts of the graph's outputs for one text: its vector, then what each token has."""
     sparse, vectors = outputs.sparse, np.zeros((0, 0), np.float32)
     weights: Weights = {}
     if sparse and sparse.vocabulary:

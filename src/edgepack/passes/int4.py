@@ -158,7 +158,7 @@ def _int4_table(editor: GraphEditor, node: onnx.NodeProto, block: int) -> None:
 def _int4_rows(
     floats: Floats, block: int
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.float16]]:
-    """Of rows [rows, width] the integers from 0 to 15, and zero points and scales [rows, blocks]."""
+    """Integers of rows [rows, width] from 0 to 15, and zero points and scales [rows, blocks]."""
     rows = np.ascontiguousarray(floats.T)
     grid = with_fitted_scales(asymmetric_grid(rows, block=block, bits=BITS), rows)
     grid = replace(grid, scales=grid.scales.astype(np.float16).astype(np.float32))

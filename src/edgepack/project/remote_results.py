@@ -105,7 +105,7 @@ def _reported(file: Path) -> object:
 
 
 def _place(unpacked: Path, work: Path, memory: Mapping[str, Any], folder: Path) -> None:
-    """As ``pipeline.build`` does: the folder first, then what lies beside it."""
+    """Places as ``pipeline.build`` does: the folder first, then what lies beside it."""
     with (
         held_place(folder, waiting=lambda: None),
         ExitStack() as beside,

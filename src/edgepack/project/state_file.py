@@ -71,7 +71,7 @@ def same_delegates(memory: Mapping[str, Any], host: PluginHost) -> bool:
 
 
 def _made_by(host: PluginHost, builder: str) -> dict[str, str]:
-    """As a manifest names a delegate; nothing for one that is not there any more."""
+    """Maker as a manifest names a delegate; nothing for one that is not there any more."""
     found = host.builders.get(builder)
     return {"builder": builder, "plugin": found.distribution, "version": found.version} if found else {}
 

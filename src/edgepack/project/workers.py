@@ -58,7 +58,7 @@ def elsewhere(
 def _until_one_dies(
     pool: ProcessPoolExecutor, waiting: deque[Order], jobs: int, lost: list[Order], do: Work
 ) -> Iterator[tuple[Order, Result]]:
-    """As many cells at once as there are workers, so that few are lost with one. What was lost is then in ``lost``."""
+    """Make as many cells at once as there are workers, so that few are lost with one. What was lost is then in ``lost``."""
     running: dict[Future[Result], Order] = {}
     try:
         while waiting or running:

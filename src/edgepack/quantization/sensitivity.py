@@ -54,7 +54,7 @@ def step_factors(
 
 
 def _factors(costs: Sequence[float], sizes: Sequence[int]) -> list[float]:
-    """Of what each matrix costs at one width of steps, and its weights."""
+    """Factors of what each matrix costs at one width of steps, and its weights."""
     weights = np.array(sizes, np.float64)
     wanted = 0.5 * np.log2(weights / np.maximum(costs, LEAST_COST))
     wanted -= (wanted * weights).sum() / weights.sum()

@@ -215,7 +215,7 @@ def _write(model: onnx.ModelProto, model_format: str, folder: Path) -> None:
 
 
 def _needs(folder: Path) -> Operators | None:
-    """Of every form that the model takes on the device, from the file's own to the fully optimized one; of one that was not
+    """Operators of every form that the model takes on the device, from the file's own to the fully optimized one; of one that was not
     converted it is not known."""
     files = sorted(folder.glob("*.ort"))
     return union(map(operators_of_ort_model, files)) if files else None

@@ -253,7 +253,7 @@ def _fused(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _head_digest(source: ModelSource) -> str:
-    """Of the last layer, which is no part of the model file; empty where there is none."""
+    """Digest of the last layer, which is no part of the model file; empty where there is none."""
     if (head := source.head) is None:
         return ""
     layer = b"".join(part.tobytes() for part in head_weights(head, source.dimension))

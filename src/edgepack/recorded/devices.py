@@ -59,7 +59,7 @@ def render_devices(found: OnDevices) -> Group:
 
 
 def _rows(results: Sequence[DeviceResult]) -> dict[str, list[str]]:
-    """Of each thing that any device has, its cell for each of them."""
+    """Rows of each thing that any device has: its cell for each of them."""
     each = [_cells(result) for result in results]
     names = list(dict.fromkeys(name for cells in each for name in cells))
     return {name: [cells.get(name, "") for cells in each] for name in names}

@@ -103,7 +103,7 @@ def _packages_beside(bundle: Bundle, content: Mapping[str, Any]) -> Iterator[Pac
 
 
 def _as_claims(recorded: Recorded) -> Recorded:
-    """The same as somebody's word: no figure beside a limit, nothing proved, no words of theirs."""
+    """Figures as somebody's word: no figure beside a limit, nothing proved, no words of theirs."""
     found = recorded.verification
     figures = f", with a mean cosine of {found.mean_cosine:.4f}" if found.texts else ""
     reason = f"{_CLAIMS[found.status]}{figures if found.status == 'passed' else ''}; {FINDS_OUT}"

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where in a runner's folder the other parts lie, for a runner that cuts and renames them itself."""
+    """Places of the other parts in a runner's folder, for a runner that cuts and renames them itself."""
 
     model: tuple[str, ...]
     """The model's pieces, in order."""
@@ -90,7 +90,7 @@ class Bundle:
         return str(self.manifest["name"])
 
     def absolute(self) -> "Bundle":
-        """The same, in whatever folder a plugin works: what a user wrote as ``-o dist`` is relative."""
+        """Bundle with an absolute path, in whatever folder a plugin works: what a user wrote as ``-o dist`` is relative."""
         archive = self.archive and self.archive.absolute()
         return replace(self, directory=self.directory.absolute(), archive=archive)
 

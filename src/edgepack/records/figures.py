@@ -209,7 +209,7 @@ def _vectors(found: Verification, limits: Mapping[str, float]) -> Iterator[Figur
 def _nearness(
     found: Verification | LengthFigure, at: str = ""
 ) -> tuple[tuple[str, str, float, str, Unit], ...]:
-    """Of whole vectors and of shorter ones."""
+    """Nearness of whole vectors and of shorter ones."""
     return (
         ("mean_cosine", f"mean cosine{at}", found.mean_cosine, "min_cosine", "cosine"),
         ("min_cosine", f"lowest cosine{at}", found.min_cosine, "min_worst_cosine", "cosine"),
@@ -238,7 +238,7 @@ def _lengths(found: Verification, limits: Mapping[str, float]) -> Iterator[Figur
 
 
 def _scores(found: Verification, limits: Mapping[str, float]) -> Iterator[Figure]:
-    """Of a reranker or a classifier, whose vectors are only what its last layer takes."""
+    """Figures of a reranker or a classifier, whose vectors are only what its last layer takes."""
     if (scores := found.scores) is None:
         return
     order = f"Kendall's tau of the scores of {scores.texts:,} texts"
@@ -265,7 +265,7 @@ def _scores(found: Verification, limits: Mapping[str, float]) -> Iterator[Figure
 
 
 def _outputs(found: Verification, limits: Mapping[str, float]) -> Iterator[Figure]:
-    """Of sparse vectors and of vectors of tokens."""
+    """Figures of sparse vectors and of vectors of tokens."""
     for each in found.outputs:
         key, what = each.name, each.name.replace("_", "-")
         order = f"{what}: Kendall's tau of the scores of {each.texts} texts"
@@ -292,7 +292,7 @@ def _outputs(found: Verification, limits: Mapping[str, float]) -> Iterator[Figur
 
 
 def _errors(key: str, name: str, found: Scores | OutputFigures, limit: float) -> Iterator[Figure]:
-    """As shares of the reference's spread, or size."""
+    """Shares of the reference's spread, or size."""
     for part, texts, error in (
         ("error", "", found.error),
         ("drawn_error", " of drawn texts", found.drawn_error),

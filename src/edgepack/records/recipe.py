@@ -41,7 +41,7 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class Material:
-    """What a pass may need beside the graph: only passes that ask for it, by a third parameter, are given it."""
+    """Model and texts that a pass may need beside the graph: only passes that ask for it, by a third parameter, are given it."""
 
     source: ModelSource | None = None
     """Where the graph came from: its tokenizer turns texts into token ids."""

@@ -34,7 +34,7 @@ class LevelProof:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionProvider:
-    """What runs the model on the device instead of the processor, and what of the device it asks for."""
+    """A GPU, or the like, that runs the model on the device instead of the processor, and what of the device it asks for."""
 
     name: str
     """As ONNX Runtime calls it, e.g. ``CUDAExecutionProvider``."""

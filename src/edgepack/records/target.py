@@ -117,7 +117,7 @@ class ModelOptions:
     route: str | None = None
 
     def for_scores(self) -> Self:
-        """The same with the recipe of models with scores."""
+        """Options with the recipe of models with scores."""
         return replace(self, recipe=self.score_recipe or self.recipe, score_recipe=None)
 
     @property
@@ -128,7 +128,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a bundle is for: a TOML file, read and checked."""
+    """A kind of device, and what its bundle has to be: a TOML file, read and checked."""
 
     name: str
     summary: str

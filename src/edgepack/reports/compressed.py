@@ -22,7 +22,7 @@ BROTLI_WINDOW = 24
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:
-    """Of each encoder."""
+    """Level of each encoder."""
 
     gzip: int
     brotli: int
@@ -162,5 +162,5 @@ def _zstd(content: bytes) -> int:
 
 
 def _framed(content: bytes, store: Store) -> int:
-    """As ``_zstd``, of the frame that the archive has, so that a large file is compressed once."""
+    """Size as of ``_zstd``, of the frame that the archive has, so that a large file is compressed once."""
     return frame(content, store=store).stat().st_size - CHECKSUM

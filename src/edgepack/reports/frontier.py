@@ -16,7 +16,7 @@ TASKS = {"max_sts_loss": "STS-B", "max_translation_loss": "man pages"}
 
 
 def heads(points: Sequence[Point]) -> tuple[str, ...]:
-    """Of the table's columns: those of ``HEAD``, and before the last what the full gate or a head's scores add."""
+    """Heads of the table's columns: those of ``HEAD``, and before the last what the full gate or a head's scores add."""
     return (*HEAD[:-1], *dict.fromkeys(name for point in points for name in _more(point)), HEAD[-1])
 
 

@@ -29,7 +29,7 @@ class ReducedSize:
 
 
 def reduced_size(model: Path, platform: Platform) -> ReducedSize:
-    """Of the runtime for a model's file, linked if its kernels are compiled on this machine: nothing is fetched or compiled."""
+    """Size of the runtime for a model's file, linked if its kernels are compiled on this machine: nothing is fetched or compiled."""
     if model.suffix not in (".onnx", ".ort"):
         return ReducedSize(reason="not compared: the model is in a plugin's own format")
     if model.suffix == ".onnx":

@@ -43,7 +43,7 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def as_record(report: Report) -> dict[str, Any]:
-    """The same for the file beside a bundle, which cannot say whose word it is: whoever writes one could."""
+    """The record for the file beside a bundle, which cannot say whose word it is: whoever writes one could."""
     total = total_of(report)
     return {
         "schema": SCHEMA,
@@ -112,7 +112,7 @@ def proof_line(proofs: Sequence[LevelProof]) -> str:
 
 
 def proof_table(proofs: Sequence[LevelProof]) -> Table:
-    """The same as a table."""
+    """Proofs as a table."""
     made = table(
         "kernels", "proved on", Number("lowest cosine"), title="vectors compared with the stock runtime's"
     )

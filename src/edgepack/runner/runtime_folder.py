@@ -159,7 +159,7 @@ class RuntimeFolder:
 
 
 def onnxruntime_files(*libraries: str) -> tuple[str, ...]:
-    """What ``add_onnxruntime`` wants of a wheel of ONNX Runtime, as ``wheel_files`` takes it."""
+    """Patterns of the files that ``add_onnxruntime`` wants of a wheel of ONNX Runtime, as ``wheel_files`` takes it."""
     names = (MAIN, *libraries)
     return (*(f"*/capi/{name}" for name in names), "onnxruntime/LICENSE", "onnxruntime/ThirdPartyNotices.txt")
 

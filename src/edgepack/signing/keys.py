@@ -23,7 +23,7 @@ HOW = "`edgepack keys new NAME` makes a pair, or `openssl ecparam -name prime256
 
 @dataclass(frozen=True)
 class PublicKey:
-    """What signatures are checked with."""
+    """A key that signatures are checked with."""
 
     key: EllipticCurvePublicKey
 

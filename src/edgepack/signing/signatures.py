@@ -130,7 +130,7 @@ def require_name(bundle: Bundle, name: str) -> None:
 
 
 def require_numbers(version: str) -> str:
-    """The same; raises ``UsageError`` for a version that nothing can be compared with."""
+    """Version as numbers; raises ``UsageError`` for a version that nothing can be compared with."""
     if _numbers(version) is None:
         raise UsageError(f"{version!r} is not a version of numbers and dots", hint="e.g. --min-version 1.2.0")
     return version

@@ -52,7 +52,7 @@ class Built:
         return open_bundle(self.directory)
 
     def digest(self) -> str:
-        """Of the bundle's files and manifest."""
+        """Digest of the bundle's files and manifest."""
         return digest(self.bundle)
 
 

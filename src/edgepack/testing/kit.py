@@ -131,7 +131,7 @@ class PluginSubject:
 
     @property
     def loaded(self) -> PluginInfo:
-        """The same of a plugin that loads."""
+        """Subject of a plugin that loads."""
         if self.info.error:
             raise NotSeen(f"the plugin does not load ({self.info.error})")
         return self.info
@@ -173,7 +173,7 @@ class TargetSubject:
 
     @cached_property
     def target(self) -> Target:
-        """As it is, but for limits that only mean something for a real model. Raises what the host does."""
+        """Target as it is, but for limits that only mean something for a real model. Raises what the host does."""
         return self.kit.host.target(self.name, self.overrides)
 
     @property

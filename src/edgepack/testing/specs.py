@@ -206,7 +206,7 @@ def _packed(subject: SpecSubject, turn: str) -> Path:
 
 
 def _bundles(kit: Kit) -> Iterator[tuple[Target, Bundle]]:
-    """Of the targets that are checked, and one of the kit's own."""
+    """Bundles of the targets that are checked, and one of the kit's own."""
     from edgepack.testing.kit import TargetSubject
     from edgepack.testing.script import script_bundle, script_target
 

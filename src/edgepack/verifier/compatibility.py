@@ -55,7 +55,7 @@ _ONNX_VERSION = re.compile(r"Unsupported model IR version: (\d+), max supported 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """What came of trying."""
+    """Result of trying."""
 
     version: str = ""
     """ONNX Runtime's, as the library says it; empty when it was not asked."""

@@ -91,7 +91,7 @@ def _link(source: str, destination: str) -> None:
 
 
 def _fill_with_zeros(file: Path) -> None:
-    """As many as the file has bytes: the programs look at sizes when they start."""
+    """Fill a file with as many zeros as it has bytes: the programs look at sizes when they start."""
     size, mode = file.stat().st_size, file.stat().st_mode
     file.unlink()
     with file.open("wb") as stream:

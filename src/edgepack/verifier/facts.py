@@ -186,7 +186,7 @@ def _require_operators(bundle: Bundle) -> None:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """As JSON: ``1`` is not ``true``."""
+    """Compare as JSON: ``1`` is not ``true``."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 

@@ -113,7 +113,7 @@ class BundleRunner:
         return _read(bundle, "tokens", said, len(texts), whole_numbers)
 
     def scores(self, bundle: Bundle, texts: Sequence[str | tuple[str, str]]) -> list[list[float]]:
-        """Of each text, or pair of a query and a text, the scores of the bundle's labels. Raises what ``embed`` raises."""
+        """Scores of each text, or pair of a query and a text, the scores of the bundle's labels. Raises what ``embed`` raises."""
         model = bundle.manifest["model"]
         pairs = isinstance(texts[0], tuple)
         options = ["--pairs"] if pairs else ["--classify"]
@@ -148,7 +148,7 @@ class BundleRunner:
         return _read(bundle, "outputs", said, len(texts), _outputs_of)
 
     def vectors(self, bundle: Bundle, texts: Sequence[str], options: Sequence[str] = ()) -> list[list[float]]:
-        """As ``embed``, but for what is done where only the device is missing; ``options`` are the program's."""
+        """Vectors as of ``embed``, but for what is done where only the device is missing; ``options`` are the program's."""
         if not texts:
             return []
         output = self._answers(bundle, [*command_of(bundle, trusted=self.trusted), *options], texts)

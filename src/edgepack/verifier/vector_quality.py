@@ -46,7 +46,8 @@ def measure_quality(
     ``together`` is how texts are embedded in one batch, where ``embed`` takes them one by one. ``full`` adds tasks of real texts, for embedding models; where those cannot be had, the figures say so.
     """
     vectors = embed(texts)
-    nearness = compare(vectors, cached_reference(source, texts, context=context))
+    exact = cached_reference(source, texts, context=context)
+    nearness = compare(vectors, exact)
     figures = Verification(
         status="passed",
         against=source.precision,
@@ -58,7 +59,7 @@ def measure_quality(
         neighbour_agreement=nearness.neighbour_agreement,
         top10_agreement=nearness.top10_agreement,
         batch_cosine=batch_independence(embed, together or embed, texts),
-        lengths=tuple(_at_lengths(vectors, cached_reference(source, texts, context=context), source)),
+        lengths=tuple(_at_lengths(vectors, exact, source)),
     )
     if not full or source.head is not None:
         return figures

@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "outputs/give.h"
-#include "scoring/scoring.h"
 #include "base/json.h"
-#include "program/reading.h"
+#include "embedder/bundle.h"
+#include "features/feature.h"
+#include "program/options.h"
 
 namespace {
 
@@ -49,6 +49,12 @@ void check(const std::string &written, bool echoed) {
     }
 }
 
+embed::Error run(const std::string &feature, const embed::Options &options, const embed::Bundle &bundle, bool &done) {
+    for (const embed::Feature *const *each = embed::FEATURES; *each; each++)
+        if (feature == (*each)->name) return (*each)->run(options, bundle, done);
+    abort();
+}
+
 }  // namespace
 
 // The search for leaks wants ptrace of threads that end meanwhile, and fails for that.
@@ -81,10 +87,10 @@ int fuzz_outputs(const uint8_t *data, size_t size) {
         if (way < 6) {
             options.sparse = way < 2 || npz, options.multi_vector = way >= 2 && way < 4, options.prefix = way & 1 ? "query" : "";
             options.dense = way == 1;
-            error = embed::write_outputs(options, bundle, done);
+            error = run("outputs", options, bundle, done);
         } else {
             options.has_rerank = way == 6, options.rerank = "a cat", options.classify = way >= 7, options.pairs = way == 9;
-            error = embed::score_texts(options, bundle, done);
+            error = run("ranking", options, bundle, done);
         }
         if (error && (error.code < embed::USAGE || error.code > embed::OUTPUT || error.message.empty())) abort();
         if (!error && done && !npz) check(content(options.output), options.jsonl);

@@ -282,9 +282,7 @@ def test_told_to_stop_it_answers_what_was_asked(sample: Path, number: signal.Sig
 
 def test_told_twice_it_ends_at_once(sample: Path) -> None:
     with running(sample) as server, server.connect() as half:
-        half.sendall(
-            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n"
-        )
+        half.sendall(request("/v1/embeddings", {"input": "a"})[:-2])
         while values(server)["embed_connections"] != "2":
             pass
         time.sleep(0.1)

@@ -1,6 +1,5 @@
 """Clients that do it wrong, slowly, or all at once."""
 
-import random
 import selectors
 import socket
 import time
@@ -24,76 +23,55 @@ def server(sample: Path) -> Iterator[Running]:
         yield made
 
 
+def post(*lines: bytes, rest: bytes = b"") -> bytes:
+    """The beginning of a request for vectors, with further headers."""
+    head = b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return head + b"".join(line + b"\r\n" for line in lines) + b"\r\n" + rest
+
+
+def between(first: bytes, last: bytes) -> bytes:
+    """A sound request with a header before and behind its own."""
+    start, _, rest = GOOD.partition(b"\r\n")
+    return b"\r\n".join((start, first, rest.replace(b"\r\n\r\n", b"\r\n" + last + b"\r\n\r\n")))
+
+
+CHUNKED, NO_CHUNK = b"Transfer-Encoding: chunked", b"0\r\n\r\n"
+REFUSED = {
+    400: (
+        b"GARBAGE\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(50) + b"\r\n\r\n",  # TLS
+        b"GET /health HTTP/1.1\r\n\r\n",  # no Host
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nbad header\r\n\r\n",
+        post(b"Content-Length: -1"),
+        post(b"Content-Length: 1e3"),
+        post(b"Content-Length: 5", b"Content-Length: 6"),
+        post(CHUNKED, rest=b"zz\r\n"),
+        post(
+            CHUNKED, b"Content-Length: 5", rest=NO_CHUNK + b"GET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        ),
+        between(b"Content-Type: text/plain", b"X: x"),
+        between(b"X: x", b"CONTENT-TYPE: application/json"),
+        between(b"Content-Type: application/json;", b"content-type: text/plain"),
+        between(b"Authorization: Bearer a", b"Authorization: Bearer b"),
+        between(b"Origin: http://a.example", b"Origin: http://b.example"),
+        between(b"Host: localhost", b"Y: y"),
+    ),
+    413: (post(b"Content-Length: 100001"),),
+    431: (
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 200_000 + b"\r\n\r\n",
+        b"GET /" + b"a" * 20_000,
+    ),
+    501: (
+        post(b"Transfer-Encoding: gzip"),
+        post(b"Transfer-Encoding: gzip, chunked", rest=NO_CHUNK),
+        post(b"Transfer-Encoding: GZIP\r\ntransfer-encoding: chunked", rest=NO_CHUNK),
+        post(b"Transfer-Encoding: identity, chunked", rest=NO_CHUNK),
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        (b"GARBAGE\r\n\r\n", 400),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(50) + b"\r\n\r\n", 400),  # TLS
-        (b"GET /health HTTP/1.1\r\n\r\n", 400),  # no Host
-        (b"GET /health HTTP/1.1\r\nHost: localhost\r\nbad header\r\n\r\n", 400),
-        (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 200_000 + b"\r\n\r\n", 431),
-        (b"GET /" + b"a" * 20_000, 431),
-        (
-            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: -1\r\n\r\n",
-            400,
-        ),
-        (
-            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1e3\r\n\r\n",
-            400,
-        ),
-        (
-            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-            400,
-        ),
-        (
-            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: gzip\r\n\r\n",
-            501,
-        ),
-        *(
-            (
-                b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                + coded
-                + b"\r\n\r\n0\r\n\r\n",
-                501,
-            )
-            for coded in (
-                b"Transfer-Encoding: gzip, chunked",
-                b"Transfer-Encoding: GZIP\r\ntransfer-encoding: chunked",
-                b"Transfer-Encoding: identity, chunked",
-            )
-        ),
-        (
-            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-            400,
-        ),
-        (
-            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100001\r\n\r\n",
-            413,
-        ),
-        (
-            (
-                b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
-                b"Content-Length: 5\r\n\r\n0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n"
-            ),
-            400,
-        ),
-        *(
-            (
-                GOOD.replace(b"\r\n", b"\r\n" + first + b"\r\n", 1).replace(
-                    b"\r\n\r\n", b"\r\n" + last + b"\r\n\r\n"
-                ),
-                400,
-            )
-            for first, last in (
-                (b"Content-Type: text/plain", b"X: x"),
-                (b"X: x", b"CONTENT-TYPE: application/json"),
-                (b"Content-Type: application/json;", b"content-type: text/plain"),
-                (b"Authorization: Bearer a", b"Authorization: Bearer b"),
-                (b"Origin: http://a.example", b"Origin: http://b.example"),
-                (b"Host: localhost", b"Y: y"),
-            )
-        ),
-    ],
+    ("sent", "status"), [(sent, status) for status, all in REFUSED.items() for sent in all]
 )
 def test_what_is_not_http_or_too_large_is_refused(server: Running, sent: bytes, status: int) -> None:
     with server.connect() as connection:
@@ -107,9 +85,8 @@ def test_what_is_not_http_or_too_large_is_refused(server: Running, sent: bytes, 
 
 
 def test_a_body_that_grows_too_large_is_refused_while_it_comes(server: Running) -> None:
-    head = b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     with server.connect() as connection:
-        connection.sendall(head)
+        connection.sendall(post(CHUNKED))
         for _ in range(20):
             connection.sendall(b"2000\r\n" + b" " * 0x2000 + b"\r\n")
         # What was still on its way did not cost the answer.
@@ -118,17 +95,14 @@ def test_a_body_that_grows_too_large_is_refused_while_it_comes(server: Running) 
 
 def test_a_large_body_is_refused_before_it_is_sent(server: Running) -> None:
     with server.connect() as connection:
-        connection.sendall(
-            b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 200000\r\nExpect: 100-continue\r\n\r\n"
-        )
+        connection.sendall(post(b"Content-Length: 200000", b"Expect: 100-continue"))
         assert read_answer(connection).status == 413
 
 
 def test_a_client_may_wait_for_leave_to_send(server: Running) -> None:
     body = b'{"input": "a cat"}'
-    head = f"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
     with server.connect() as connection:
-        connection.sendall(head.encode())
+        connection.sendall(post(b"Content-Length: %d" % len(body), b"Expect: 100-continue"))
         assert read_answer(connection).status == 100
         connection.sendall(body)
         assert read_answer(connection).status == 200
@@ -136,12 +110,9 @@ def test_a_client_may_wait_for_leave_to_send(server: Running) -> None:
 
 def test_chunks_and_single_bytes_and_several_at_once(server: Running) -> None:
     expected = server.embed("a cat").json
-    chunked = (
-        b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-        b'8\r\n{"input"\r\n1;x=y\r\n:\r\n8\r\n "a cat"\r\n1\r\n}\r\n0\r\nTrailer: x\r\n\r\n'
-    )
+    parts = b'8\r\n{"input"\r\n1;x=y\r\n:\r\n8\r\n "a cat"\r\n1\r\n}\r\n0\r\nTrailer: x\r\n\r\n'
     with server.connect() as connection:
-        connection.sendall(chunked)
+        connection.sendall(post(CHUNKED, rest=parts))
         assert read_answer(connection).json == expected
         for byte in GOOD:
             connection.sendall(bytes([byte]))
@@ -243,23 +214,6 @@ def test_too_many_connections_are_told_so(sample: Path) -> None:
         held[0].close()
         while server.ask("/health").status != 200:
             time.sleep(0.01)
-
-
-def test_noise_does_not_bring_it_down(server: Running) -> None:
-    source = random.Random(7)
-    for _ in range(150):
-        with server.connect() as connection:
-            noise = bytearray(GOOD)
-            for _ in range(source.randrange(1, 6)):
-                noise[source.randrange(len(noise))] = source.randrange(256)
-            try:
-                connection.sendall(noise[: source.randrange(1, len(noise) + 1)])
-                connection.shutdown(socket.SHUT_WR)
-                connection.recv(1 << 16)
-            except ConnectionError:
-                pass
-    assert server.embed("a cat").status == 200
-    assert server.process.poll() is None
 
 
 def allow_files(number: int) -> None:

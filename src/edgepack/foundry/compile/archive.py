@@ -70,7 +70,7 @@ class KernelArchive:
 
     @property
     def log_file(self) -> Path:
-        """Of the compilers."""
+        """Log of the compilers."""
         return self.folder / "compile.log"
 
     @property

@@ -89,7 +89,7 @@ def compiled_already(jobs: Iterable[CompileJob]) -> Mapping[str, Symbols] | None
 
 
 def _workers() -> int:
-    """As many compilers at once as this process may use processors, or what ``EDGEPACK_JOBS`` says."""
+    """Number of compilers at once: as many as this process may use processors, or what ``EDGEPACK_JOBS`` says."""
     named = os.environ.get("EDGEPACK_JOBS", "")
     return max(1, int(named)) if named.isdigit() else len(os.sched_getaffinity(0))
 

@@ -31,7 +31,7 @@ def configured_files(tree: SourceTree, build: Path) -> dict[str, Path | bytes]:
 
 
 def pack_configured(tree: SourceTree, build: Path, key: str) -> bytes:
-    """The same as one file for a release's room. ``key`` is ``configured_key``'s."""
+    """One file of it for a release's room. ``key`` is ``configured_key``'s."""
     import zstandard
 
     files = {

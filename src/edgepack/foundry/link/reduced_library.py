@@ -134,7 +134,7 @@ def open_build(
 
 
 def library_name(version: str) -> str:
-    """As upstream names it."""
+    """Name that upstream gives it."""
     return f"libonnxruntime.so.{version}"
 
 

@@ -68,7 +68,7 @@ def prove_file(
     levels: Levels = "here",
     context: BuildContext,
 ) -> tuple[LevelProof, ...]:
-    """The same for a model and a library that are out there; the model's first output is compared.
+    """Proves a model and a library that are out there; the model's first output is compared.
 
     ``tolerance`` is a cosine; ``isa`` names the instruction sets that the library was restricted to.
     """

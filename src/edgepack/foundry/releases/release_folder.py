@@ -84,7 +84,7 @@ def _placed(patch: Patch, said: Mapping[str, Any]) -> Patch:
 
 
 def _digest(folder: Path) -> str:
-    """Of all that the folder says."""
+    """Digest of all that the folder says."""
     digest = hashlib.sha256()
     for path in sorted((folder / ROOM, *(folder / "data").rglob("*"))):
         if path.is_file():

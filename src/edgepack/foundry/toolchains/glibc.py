@@ -92,7 +92,7 @@ def program_start(zig: Path, platform: str, *, identity: str, context: BuildCont
 
 
 def zig_environment(cache: Path) -> Mapping[str, str]:
-    """Where zig keeps the C library stubs that it makes."""
+    """Environment in which zig keeps the C library stubs that it makes."""
     return {"ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache)}
 
 

@@ -33,7 +33,7 @@ def small_locale(source: str) -> str:
 
 
 def needs_whole_runtime(symbols: Iterable[str]) -> list[str]:
-    """Of the symbols that the library's own objects need those that the small runtime does not serve, sorted."""
+    """Symbols that the library's own objects need, and that the small runtime does not serve, sorted."""
     return sorted(symbol for symbol in symbols if _NEEDED.match(symbol))
 
 

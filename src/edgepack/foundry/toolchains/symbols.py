@@ -51,7 +51,7 @@ def symbols(path: Path, *, dynamic: bool = False) -> Symbols:
 
 
 def archive_symbols(path: Path) -> frozenset[str]:
-    """What the members of a static library define: the names in its index. Raises ``ValueError``."""
+    """Symbols that the members of a static library define: the names in its index. Raises ``ValueError``."""
     data = path.read_bytes()
     if data[:8] != b"!<arch>\n":
         raise ValueError(f"{path} is not a static library")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class HostLibraries:
-    """What the platform's own libraries offer to link against."""
+    """Symbols that the platform's own libraries offer to link against."""
 
     files: tuple[Path, ...] = ()
     offered: frozenset[str] = frozenset()
@@ -97,7 +97,7 @@ class Toolchain(Protocol):
 
     @property
     def identity(self) -> str:
-        """Of compiler and platform, e.g. ``zig 0.14.1, x86_64-linux-gnu.2.28``; the platform comes last."""
+        """Name of compiler and platform, e.g. ``zig 0.14.1, x86_64-linux-gnu.2.28``; the platform comes last."""
 
     @property
     def places(self) -> Mapping[str, Path]:
@@ -162,7 +162,7 @@ class ProgramMaker(Protocol):
 
     @property
     def identity(self) -> str:
-        """Of the compiler, the platform, and whatever else of its own goes into a program."""
+        """Name of the compiler, the platform, and whatever else of its own goes into a program."""
 
     def make_program(self, sources: ProgramSources, folder: Path, *, context: BuildContext) -> None:
         """Write the finished file and ``licenses/``. Raises ``UsageError`` for what it does not make, ``ToolError``."""

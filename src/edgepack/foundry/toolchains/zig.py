@@ -192,7 +192,7 @@ class Zig:
 
 
 def _llvm_version(config: Path) -> str:
-    """As libc++ says it of itself: 190100 for 19.1.0."""
+    """Version as libc++ says it of itself: 190100 for 19.1.0."""
     said = re.search(r"define _LIBCPP_VERSION (\d+)", config.read_text(encoding="utf-8"))
     number = int(said[1]) if said else 0
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"

@@ -44,7 +44,7 @@ def finished(source: ModelSource, writer: GraphWriter, tokens: TokenVectors) -> 
 def written_by_plugin(
     write: Architecture, source: ModelSource, weights: TensorFile, found: Extension, writer: GraphWriter
 ) -> onnx.ModelProto:
-    """The same, written by a plugin. Raises ``PluginError`` for one that fails, or whose graph is not what it should be."""
+    """Writes the graph by a plugin. Raises ``PluginError`` for one that fails, or whose graph is not what it should be."""
     said = f"plugin {found.plugin}: architecture {found.name}"
     with blamed_on(found.plugin, f"architecture {found.name}"):
         tokens = write(source.config, weights, writer)

@@ -27,7 +27,7 @@ MASKED = float(np.finfo(np.float32).min)
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderShape:
-    """What the graph is made after: config.json, checked."""
+    """Sizes and settings of an encoder: config.json, checked."""
 
     vocabulary: int
     positions: int
@@ -54,7 +54,7 @@ class EncoderShape:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNames:
-    """What a layer's parts are called, each after the layer's own prefix."""
+    """Names of a layer's parts, each after the layer's own prefix."""
 
     query: str
     key: str
@@ -248,7 +248,7 @@ def write_layers(
 def token_vectors(
     encoder: Encoder, hidden: str, *, layers: str, names: LayerNames, bias: str | None = None
 ) -> TokenVectors:
-    """The same, with what each layer makes."""
+    """Token vectors, with what each layer makes."""
     added = bias or additive_mask(encoder.writer)
     made = [hidden]
     for number in range(encoder.shape.layers):

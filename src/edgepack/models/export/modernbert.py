@@ -117,7 +117,7 @@ def _attentions(encoder: Encoder, config: Mapping[str, Any], kinds: Sequence[str
 
 
 def _base(config: Mapping[str, Any], kind: str) -> float:
-    """Of a kind of layers: its own, else that of the layers that see all."""
+    """Base of a kind of layers: its own, else that of the layers that see all."""
     key, default = BASES[kind]
     said = config.get(key, default)
     if said is None and kind == LOCAL:

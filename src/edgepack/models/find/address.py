@@ -141,7 +141,7 @@ def _join(base: str, name: str) -> str:
 
 
 def _all_seen(base: str, names: Iterable[str], context: BuildContext) -> dict[str, str]:
-    """The same as ``_seen``, with the files that modules.json and an index of shards name."""
+    """Files as of ``_seen``, with the files that modules.json and an index of shards name."""
     seen = _seen(base, names, context)
     indexes = [name for name in (hub_layout.SHARD_INDEX, hub_layout.PICKLED_INDEX) if name in seen]
     texts = {name: _read(base, name, seen[name], context) for name in (MODULES, *indexes) if name in seen}

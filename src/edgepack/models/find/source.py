@@ -107,7 +107,7 @@ def name_of(model: str | None) -> str | None:
 
 
 def _name_of_path(path: Path) -> str:
-    """Of a folder, or a graph in one."""
+    """Name of a folder, or a graph in one."""
     if path.suffix == ".onnx" and path.is_file():
         name = _folder_of(path).resolve().name if path.stem == "model" else path.stem
     else:

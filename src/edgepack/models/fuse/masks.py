@@ -125,7 +125,7 @@ def _shown(tokens: int, window: Window) -> npt.NDArray[np.bool_]:
 
 
 def write_mask(writer: GraphWriter, window: Window) -> str | None:
-    """The same, as ``edgepack.models.fuse.attention`` looks for it; ``None`` for windows that edgepack's graphs do not have."""
+    """Writes the mask as ``edgepack.models.fuse.attention`` looks for it; ``None`` for windows that edgepack's graphs do not have."""
     before, after = window.before, window.after
     if before is None and after is None:
         return additive_mask(writer)

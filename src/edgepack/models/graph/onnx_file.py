@@ -68,7 +68,7 @@ def external_locations(path: Path) -> tuple[str, ...]:
 
 
 def require_external_files(path: Path) -> tuple[Path, ...]:
-    """The same as paths; raises ``ModelError`` when one is missing."""
+    """Paths of them; raises ``ModelError`` when one is missing."""
     for location in external_locations(path):
         if not (path.parent / location).is_file():
             raise ModelError(

@@ -23,7 +23,7 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 @dataclass(frozen=True, kw_only=True)
 class TokenVectors:
-    """What an architecture has written: a vector for each token."""
+    """Output of an architecture: a vector for each token."""
 
     name: str
     """The value's, float32 [batch, sequence, hidden]."""

@@ -178,7 +178,7 @@ def _activation(folder: ModelFolder) -> tuple[Activation | None, tuple[str, ...]
 
 
 def _scores(said: Activation | None, config: Mapping[str, Any], count: int) -> Activation:
-    """As CrossEncoder does it for one score, and as transformers' pipeline does it for several."""
+    """Scores as CrossEncoder makes it for one score, and as transformers' pipeline does it for several."""
     if count == 1:
         return said or "sigmoid"
     return "sigmoid" if config.get("problem_type") == "multi_label_classification" else "softmax"

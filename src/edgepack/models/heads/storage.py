@@ -38,7 +38,7 @@ def storage_of(parts: Any) -> np.ndarray:
 
 
 def tensor_of(storage: Any, offset: Any, shape: Any, strides: Any, *_rest: Any) -> np.ndarray:
-    """As ``torch._utils._rebuild_tensor_v2``, of numbers that lie in a row. Raises ``ValueError``."""
+    """Tensor as of ``torch._utils._rebuild_tensor_v2``, of numbers that lie in a row. Raises ``ValueError``."""
     if not isinstance(storage, np.ndarray) or not isinstance(shape, tuple) or len(shape) > AXES:
         raise ValueError("no tensor")
     if not all(type(each) is int and each >= 0 for each in (offset, *shape)):
@@ -50,5 +50,5 @@ def tensor_of(storage: Any, offset: Any, shape: Any, strides: Any, *_rest: Any) 
 
 
 def parameter_of(tensor: Any, *_rest: Any) -> Any:
-    """As ``torch._utils._rebuild_parameter``."""
+    """Parameter as of ``torch._utils._rebuild_parameter``."""
     return tensor

@@ -46,7 +46,7 @@ def _nested(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def _merge_twin_weights(graph: onnx.GraphProto) -> None:
-    """Of small weights that are the same, one is left."""
+    """Leave one of small weights that are the same."""
     inputs = {each.name for each in (*graph.input, *graph.output)}
     seen: dict[tuple[int, tuple[int, ...], bytes], str] = {}
     same: dict[str, str] = {}
@@ -68,7 +68,7 @@ def _merge_twin_weights(graph: onnx.GraphProto) -> None:
 
 
 def _merge_twins(graph: onnx.GraphProto) -> None:
-    """Of nodes that do the same with the same values, one is left."""
+    """Leave one of nodes that do the same with the same values."""
     outputs = {each.name for each in graph.output}
     seen: dict[bytes, onnx.NodeProto] = {}
     same: dict[str, str] = {}

@@ -117,7 +117,7 @@ def _named(tensors: TensorFile, names: tuple[str, ...]) -> str:
 
 
 def _activation(config: Mapping[str, Any], kind: str) -> Literal["Gelu", "Relu"]:
-    """Of the head's dense layer, after transformers' modeling files."""
+    """Activation of the head's dense layer, after transformers' modeling files."""
     keys = {"bert": "hidden_act", "distilbert": "activation", "modernbert": "classifier_activation"}
     said = str(config.get(keys.get(kind, ""), "gelu"))
     if said not in _ACTIVATIONS:

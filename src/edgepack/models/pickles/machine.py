@@ -74,7 +74,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """Of a container or a name its letter."""
+        """Kind of a container or a name: its letter."""
         return str(self.value[0]) if type(self.value) is list else ""
 
     def take(self, parts: Sequence["Node"]) -> None:

@@ -26,7 +26,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path) -> Mapping[str, Any]:
-    """The same, for a file that must hold a JSON object."""
+    """Reads a file that must hold a JSON object."""
     return require_object(read_json(path), path.name)
 
 

@@ -56,11 +56,11 @@ class ModelFolder:
         return self._documents[name]
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """The same of a file that must hold a JSON object."""
+        """Content of a file that must hold a JSON object."""
         return require_object(self.document(name), Path(name).name)
 
     def optional(self, name: str) -> Mapping[str, Any]:
-        """The same; empty when there is no such file."""
+        """Content of a file; empty when there is no such file."""
         return self.table(name) if self.has(name) else {}
 
     def tensors(self, file: Path) -> TensorFile:

@@ -49,7 +49,7 @@ def tensor_places(path: Path) -> Mapping[str, Place]:
 
 @lru_cache(maxsize=64)
 def _places(path: Path, size: int, _changed: int, _number: int) -> Mapping[str, Place]:
-    """Of one state of a file: a build asks some ten times, and each time is a program's start."""
+    """Places in one state of a file: a build asks some ten times, and each time is a program's start."""
     with path.open("rb") as stream:
         if stream.read(len(_ZIP)) != _ZIP:
             raise ModelError(
@@ -79,7 +79,7 @@ def _places(path: Path, size: int, _changed: int, _number: int) -> Mapping[str, 
 def _place(
     path: Path, name: str, made: Made, members: Mapping[str, tuple[int, int]], file_size: int
 ) -> Place:
-    """Of one tensor; its numbers must lie in a row and whole in their member."""
+    """Place of one tensor; its numbers must lie in a row and whole in their member."""
     try:
         kind, key, offset, shape, strides = _tensor(made)
     except (ValueError, TypeError) as error:

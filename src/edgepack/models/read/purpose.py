@@ -162,7 +162,7 @@ def _by_architecture(config: Mapping[str, Any]) -> str | None:
 
 
 def _labels(config: Mapping[str, Any]) -> int | None:
-    """As transformers counts them, which writes nothing down where there are two."""
+    """Labels as transformers counts them, which writes nothing down where there are two."""
     labels = config.get("id2label")
     said = config.get("num_labels", len(labels) if isinstance(labels, dict) else 2)
     return said if isinstance(said, int) else None
@@ -179,7 +179,7 @@ def _by_head(tensors: Shapes) -> str | None:
 
 
 def _by_output(outputs: Shapes) -> str | None:
-    """Of graphs that give nothing but a head's result."""
+    """Purpose of graphs that give nothing but a head's result."""
     found = [(name, shape) for name, shape in outputs.items() if (name, len(shape)) in _OUTPUTS]
     if not found or len(found) < len([name for name in outputs if name != "end_logits"]):
         return None

@@ -36,7 +36,7 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Of one bundle."""
+    """Facts of one bundle."""
 
     contents: Node | None = None
     passes: tuple[tuple[str, str, str], ...] = ()
@@ -107,7 +107,7 @@ def _passes(recipe: str, context: BuildContext) -> Iterator[tuple[str, str, str]
 
 
 def components_of(bundle: Bundle) -> list[tuple[str, str, str]]:
-    """Of the bill of materials; nothing where there is none that can be read."""
+    """Components of the bill of materials; nothing where there is none that can be read."""
     texts = {file["path"] for file in bundle.manifest["files"] if file["part"] == "licenses"}
     try:
         bill = json.loads((bundle.directory / "LICENSES" / SBOM).read_text(encoding="utf-8"))

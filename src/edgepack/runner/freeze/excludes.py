@@ -58,7 +58,7 @@ print(*sys.modules)
 
 
 def for_module(excludes: Excludes, file: Path, *, context: BuildContext) -> Excludes:
-    """The same without what a user's own module imports, and what that imports; with a module, all codecs written in Python stay.
+    """Modules to leave out, without what a user's own module imports, and what that imports; with a module, all codecs written in Python stay.
 
     Raises ``ToolError`` for an import that does not work.
     """

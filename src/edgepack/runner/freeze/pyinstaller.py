@@ -68,7 +68,7 @@ def freeze(
 
 
 def tokenizers_module() -> dict[str, bytes]:
-    """Of tokenizers the compiled module alone: its Python half would bring in trainers, typing and huggingface_hub."""
+    """Compiled module of tokenizers alone: its Python half would bring in trainers, typing and huggingface_hub."""
     import tokenizers
 
     module = next(Path(tokenizers.__file__).parent.glob("tokenizers*.so"))

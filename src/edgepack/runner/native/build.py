@@ -182,7 +182,7 @@ def link_loading_runner(
     gpu: bool = False,
     context: BuildContext,
 ) -> RunnerArtifact:
-    """The same program, which loads ONNX Runtime from the library that the manifest names: no source of it is needed.
+    """Link the program that loads ONNX Runtime from the library that the manifest names: no source of it is needed.
 
     Any release since 1.5 will do. With ``gpu`` the program runs the model by the execution provider that the runtime's artifact names (since
     1.24), on a GPU. Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have,

@@ -74,7 +74,7 @@ def reorders(normalize: Normalize) -> bool:
 
 
 def barriers(normalize: Normalize, points: Sequence[int]) -> set[int]:
-    """Of code points that vanish, those that nevertheless keep the marks around them from changing places."""
+    """Code points that vanish, and nevertheless keep the marks around them from changing places."""
     asked = answers(normalize, [HIGH + chr(point) + LOW for point in points])
     return {point for point, answer in zip(points, asked, strict=True) if answer == HIGH + LOW}
 

@@ -138,7 +138,7 @@ def _other_step(step: Mapping[str, Any]) -> tuple[int, dict[str, bytes]]:
 
 @lru_cache(maxsize=8)
 def _normalizer_sections(steps: str) -> dict[str, bytes]:
-    """Of the library's own normalizer, which is asked about every code point: once in a process."""
+    """Sections of the library's own normalizer, which is asked about every code point: once in a process."""
     made = bare_tokenizer(normalizer={"type": "Sequence", "normalizers": json.loads(steps)}).normalizer
     assert made is not None
     return normalizer_sections(made)
@@ -156,7 +156,7 @@ def piece_tables(pre_tokenizer: Mapping[str, Any] | None) -> dict[str, bytes]:
 
 @lru_cache(maxsize=8)
 def _pieces(pre_tokenizer: str) -> bytes:
-    """Of the library's own pre-tokenizer, as above."""
+    """Pieces of the library's own pre-tokenizer, as above."""
     made = bare_tokenizer(pre_tokenizer=json.loads(pre_tokenizer)).pre_tokenizer
     return two_stage(piece_kinds(made), width=1)
 
@@ -184,7 +184,7 @@ def compiled_tokenizer(text: str, *, pairs: bool = False, context: BuildContext)
 
 
 def compiler_digest() -> str:
-    """Of what compiles tokenizers: this folder's sources."""
+    """Digest of what compiles tokenizers: this folder's sources."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())

@@ -17,7 +17,7 @@ from edgepack.runner.tokenizer.web_tables import unigram_table, wordpiece_table
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerTables:
-    """What a program needs to tokenize as the model's tokenizer does."""
+    """Tables and ids by which a program tokenizes as the model's tokenizer does."""
 
     document: str
     """tokenizer.json, without truncation and padding."""

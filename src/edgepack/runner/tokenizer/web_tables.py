@@ -78,7 +78,7 @@ def added_rows(document: Mapping[str, Any], tokenizer: Tokenizer) -> list[tuple[
 
 
 def unigram_table(text: str) -> bytes:
-    """The same: what the native program's table has, with added tokens as JavaScript finds them.
+    """Table of Unigram: what the native program's table has, with added tokens as JavaScript finds them.
 
     Raises ``UnsupportedModelError`` for another model than Unigram, and for components that have no table.
     """

@@ -59,7 +59,7 @@ class UserModule:
             )
 
     def prepare(self, texts: list[str]) -> list[str]:
-        """As many texts, for the tokenizer."""
+        """Prepare texts: as many, for the tokenizer."""
         if not self.prepares:
             return texts
         made = self._called("prepare", len(texts), "texts", texts)
@@ -68,7 +68,7 @@ class UserModule:
         return made
 
     def finish(self, vectors: list[list[float]], texts: list[str]) -> list[list[float]]:
-        """As many vectors, each of as many numbers, of the vectors of these texts, which are prepared."""
+        """Finish vectors: as many, each of as many numbers, of the vectors of these texts, which are prepared."""
         if not self.finishes:
             return vectors
         made = self._called("finish", len(texts), "vectors", vectors, texts)

@@ -75,7 +75,7 @@ def scores_of(
     *,
     context: BuildContext,
 ) -> Scores:
-    """The same of vectors that ``embed`` makes, [texts, dimension], and the source's own last layer."""
+    """Scores of vectors that ``embed`` makes, [texts, dimension], and the source's own last layer."""
     assert source.head is not None
     asked: Sequence[str | Pair] = texts if source.head.task == "classes" else ranking_pairs(texts)
     theirs = reference_scores(source, asked, context=context)

@@ -106,7 +106,7 @@ def _archive(name: str, sha256: str) -> Archive:
 
 
 def _translated(found: Lines) -> Lines:
-    """Of every language the pages that English has, too, but for those that were left in English."""
+    """Translations: of every language the pages that English has, too, but for those that were left in English."""
     english = found["en"]
     return {
         language: {

@@ -87,7 +87,7 @@ def _synsets(context: BuildContext) -> list[tuple[str, str, bool]]:
 
 
 def read_synsets(folder: Path) -> list[tuple[str, str, bool]]:
-    """The same out of WordNet's own files (https://wordnet.princeton.edu/documentation/wndb5wn)."""
+    """Synsets out of WordNet's own files (https://wordnet.princeton.edu/documentation/wndb5wn)."""
     entries = [entry for name in FILES for entry in _entries(folder / name)]
     meanings = Counter(word.lower() for words, _ in entries for word in set(words))
     unique = {gloss: words[0] for words, gloss in reversed(entries)}

@@ -61,127 +61,111 @@ def vectors(bundle: Path) -> list[list[float]]:
     return rows
 
 
-@pytest.mark.slow
-def test_python_gets_an_array(bundle: Path) -> None:
-    done = python(
-        bundle, "v = edgepack_bundle.embed(['a cat', 'mat']); print(type(v).__name__, v.shape, v.dtype)"
-    )
-    assert done.stdout == "ndarray (2, 8) float32\n", done.stderr
+def attempt(call: str, error: str = "EmbedError") -> str:
+    """A script that says what a call is refused with."""
+    kind = error if error == "TypeError" else f"edgepack_bundle.{error}"
+    return f"try:\n    {call}\nexcept {kind} as error:\n    print(getattr(error, 'code', ''), error)\n"
 
 
-def test_python_without_numpy_gets_lists(bundle: Path) -> None:
-    done = python(bundle, "v = edgepack_bundle.embed(['a cat']); print(type(v), len(v[0]))", "-I", "-S")
-    assert done.stdout == "<class 'list'> 8\n", done.stderr
-
-
-@pytest.mark.parametrize("flags", [(), ("-I", "-S")], ids=["numpy", "no numpy"])
-def test_one_text_is_one_vector(bundle: Path, flags: tuple[str, ...]) -> None:
-    script = (
-        "one, (row,) = edgepack_bundle.embed('a cat'), edgepack_bundle.embed(['a cat'])\n"
-        "print(len(one), list(one) == list(row), len(edgepack_bundle.embed('')), len(edgepack_bundle.embed([])))"
-    )
-    done = python(bundle, script, *flags)
-    assert done.stdout == "8 True 8 0\n", done.stderr
-
-
-def test_python_takes_texts_in_anything_that_can_be_gone_through(bundle: Path) -> None:
-    script = (
-        "import numpy as np\n"
-        "rows = edgepack_bundle.embed(['a cat', 'mat'])\n"
-        "for texts in (('a cat', 'mat'), (each for each in ('a cat', 'mat')), np.array(['a cat', 'mat'])):\n"
-        "    print((edgepack_bundle.embed(texts) == rows).all())\n"
-        "none = edgepack_bundle.embed([])\n"
-        "print(none.shape, none.dtype, edgepack_bundle.embed('a cat').shape, edgepack_bundle.embed(np.str_('mat')).shape)"
-    )
-    done = python(bundle, script)
-    assert done.stdout.splitlines() == ["True"] * 3 + ["(0, 8) float32 (8,) (8,)"], done.stderr
-
-
-@pytest.mark.parametrize(
-    ("texts", "said"),
-    [
-        ("b'a cat'", "embed takes str, not bytes: decode it first"),
-        ("bytearray(b'a cat')", "embed takes str, not bytearray: decode it first"),
-        ("['a cat', b'mat']", "embed takes str: texts[1] is of type bytes"),
-        ("['a cat', None]", "embed takes str: texts[1] is of type NoneType"),
-        ("[['a cat'], ['mat']]", "embed takes str: texts[0] is of type list"),
-        ("None", "'NoneType' object is not iterable"),
-    ],
+NO_NUMPY = ("-I", "-S")
+ONE = (
+    "one, (row,) = e('a cat'), e(['a cat'])\nprint(len(one), list(one) == list(row), len(e('')), len(e([])))"
 )
-def test_what_is_no_text_is_a_type_error(bundle: Path, texts: str, said: str) -> None:
-    script = f"try:\n    edgepack_bundle.embed({texts})\nexcept TypeError as error:\n    print(error)"
-    done = python(bundle, script)
-    assert done.stdout == f"{said}\n", done.stderr
+SAID: dict[str, tuple[str, list[str], tuple[str, ...]]] = {
+    "an array": (
+        "v = e(['a cat', 'mat']); print(type(v).__name__, v.shape, v.dtype)",
+        ["ndarray (2, 8) float32"],
+        (),
+    ),
+    "lists without NumPy": ("v = e(['a cat']); print(type(v), len(v[0]))", ["<class 'list'> 8"], NO_NUMPY),
+    "one text is one vector": (ONE, ["8 True 8 0"], ()),
+    "one text without NumPy": (ONE, ["8 True 8 0"], NO_NUMPY),
+    "texts in anything that can be gone through": (
+        (
+            "import numpy as np\nrows = e(['a cat', 'mat'])\n"
+            "for texts in (('a cat', 'mat'), (each for each in ('a cat', 'mat')), np.array(['a cat', 'mat'])):\n"
+            "    print((e(texts) == rows).all())\n"
+            "none = e([])\nprint(none.shape, none.dtype, e('a cat').shape, e(np.str_('mat')).shape)"
+        ),
+        ["True"] * 3 + ["(0, 8) float32 (8,) (8,)"],
+        (),
+    ),
+    "what is no text": (
+        "".join(
+            attempt(f"e({texts})", "TypeError")
+            for texts in (
+                *("b'a cat'", "bytearray(b'a cat')", "['a cat', b'mat']"),
+                *("['a cat', None]", "[['a cat'], ['mat']]", "None"),
+            )
+        ),
+        [
+            " embed takes str, not bytes: decode it first",
+            " embed takes str, not bytearray: decode it first",
+            " embed takes str: texts[1] is of type bytes",
+            " embed takes str: texts[1] is of type NoneType",
+            " embed takes str: texts[0] is of type list",
+            " 'NoneType' object is not iterable",
+        ],
+        (),
+    ),
+    "half a character": ("a, b = e(['a \\ud83d cat', 'a ? cat']); print((a == b).all())", ["True"], ()),
+    "wishes of a call": (
+        (
+            "import numpy as np\nb = B()\n"
+            "print(b.dimension, e('a', dim=4).shape, e('a').shape, (e('cat', prefix='query') == e('the cat')).all())\n"
+            "b._rows = lambda texts: np.array([[3, 4], [0, 0]], 'float32')\n"
+            "print(b.embed(['a', 'b'], normalize=True).tolist(), b.embed('a').tolist())\n"
+            "b._rows = lambda texts: [[3.0, 4.0], [0.0, 0.0]]\n"
+            "print(b.embed(['a', 'b'], normalize=True), b.embed('a', normalize=True))\n"
+        ),
+        [
+            "8 (4,) (8,) True",
+            "[[0.6000000238418579, 0.800000011920929], [0.0, 0.0]] [3.0, 4.0]",
+            "[[0.6, 0.8], [0.0, 0.0]] [0.6, 0.8]",
+        ],
+        (),
+    ),
+    "wishes of a bundle, and what is wrong with them": (
+        "b = B(dim=4); print(b.dimension, b.embed(['a']).shape); b.close()\n"
+        + "".join(attempt(call) for call in ("B(dim=5)", "B(prefix='answer')", "b.embed(['a'])"))
+        + "try:\n    B(folder='/nowhere')\nexcept OSError:\n    print('no library')",
+        [
+            "4 (1, 4)",
+            "2 5 dimensions: sample does not support that dimension",
+            "2 --prefix answer: sample has no answer prefix",
+            "1 the bundle is closed",
+            "no library",
+        ],
+        (),
+    ),
+    "no scores": (
+        "b = B(); print(b.labels)\n" + attempt("b.scores(['a'], query='b')"),
+        ["()", "2 sample is an embedding model: it gives no scores"],
+        (),
+    ),
+    "many threads": (
+        (
+            "from concurrent.futures import ThreadPoolExecutor\n"
+            "texts = ['a cat sat', 'mat', 'the kitten on the mat']\nalone = e(texts)\n"
+            "with ThreadPoolExecutor(8) as pool:\n"
+            "    print(all((row == alone).all() for row in pool.map(lambda _: e(texts), range(200))))"
+        ),
+        ["True"],
+        (),
+    ),
+}
+"""What is tried → a script, what it prints, options of Python."""
 
 
-def test_vectors_have_length_one_and_invalid_bytes_are_replaced(bundle: Path) -> None:
-    rows = np.array(vectors(bundle))
-    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
-    half = python(bundle, "a, b = edgepack_bundle.embed(['a \\ud83d cat', 'a ? cat']); print((a == b).all())")
-    assert half.stdout == "True\n", half.stderr
+@pytest.mark.parametrize("what", SAID)
+def test_from_python(bundle: Path, what: str) -> None:
+    script, lines, flags = SAID[what]
+    done = python(bundle, f"B, e = edgepack_bundle.Bundle, edgepack_bundle.embed\n{script}", *flags)
+    assert done.stdout.splitlines() == lines, done.stderr
 
 
-def test_the_module_takes_wishes_with_each_call(bundle: Path) -> None:
-    script = (
-        "import numpy as np\n"
-        "b, e = edgepack_bundle.Bundle(), edgepack_bundle.embed\n"
-        "print(b, e('a', dim=4).shape, e('a').shape, (e('cat', prefix='query') == e('the cat')).all())\n"
-        "b._rows = lambda texts: np.array([[3, 4], [0, 0]], 'float32')\n"
-        "print(b.embed(['a', 'b'], normalize=True).tolist(), b.embed('a').tolist())\n"
-        "b._rows = lambda texts: [[3.0, 4.0], [0.0, 0.0]]\n"
-        "print(b.embed(['a', 'b'], normalize=True), b.embed('a', normalize=True))\n"
-    )
-    done = python(bundle, script)
-    assert done.stdout.splitlines() == [
-        f"Bundle({str(bundle)!r}, dimension=8) (4,) (8,) True",
-        "[[0.6000000238418579, 0.800000011920929], [0.0, 0.0]] [3.0, 4.0]",
-        "[[0.6, 0.8], [0.0, 0.0]] [0.6, 0.8]",
-    ], done.stderr
-
-
-def test_wishes_and_what_is_wrong_with_them(bundle: Path) -> None:
-    script = (
-        "b = edgepack_bundle.Bundle(dim=4); print(b.dimension, b.embed(['a']).shape); b.close()\n"
-        "for wish in ({'dim': 5}, {'prefix': 'answer'}, {'folder': '/nowhere'}):\n"
-        "    try:\n"
-        f"        edgepack_bundle.Bundle(**{{'folder': {str(bundle)!r}, **wish}})\n"
-        "    except edgepack_bundle.EmbedError as error:\n"
-        "        print(error.code, error)\n"
-        "    except OSError as error:\n"
-        "        print('no library')\n"
-        "try:\n    b.embed(['a'])\nexcept edgepack_bundle.EmbedError as error:\n    print(error)\n"
-    )
-    done = python(bundle, script)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "4 (1, 4)",
-        "2 5 dimensions: sample does not support that dimension",
-        "2 --prefix answer: sample has no answer prefix",
-        "no library",
-        "the bundle is closed",
-    ]
-
-
-def test_an_embedding_model_gives_no_scores(bundle: Path) -> None:
-    script = (
-        "b = edgepack_bundle.Bundle(); print(b.labels)\n"
-        "try:\n    b.scores(['a'], query='b')\nexcept edgepack_bundle.EmbedError as error:\n    print(error.code, error)"
-    )
-    done = python(bundle, script)
-    assert done.stdout.splitlines() == ["()", "2 sample is an embedding model: it gives no scores"], (
-        done.stderr
-    )
-
-
-def test_many_threads_get_the_same_vectors(bundle: Path) -> None:
-    script = (
-        "from concurrent.futures import ThreadPoolExecutor\n"
-        "texts = ['a cat sat', 'mat', 'the kitten on the mat']\n"
-        "alone = edgepack_bundle.embed(texts)\n"
-        "with ThreadPoolExecutor(8) as pool:\n"
-        "    print(all((row == alone).all() for row in pool.map(lambda _: edgepack_bundle.embed(texts), range(200))))"
-    )
-    assert python(bundle, script).stdout == "True\n"
+def test_vectors_have_length_one(bundle: Path) -> None:
+    assert np.linalg.norm(np.array(vectors(bundle)), axis=1) == pytest.approx(1, abs=1e-5)
 
 
 def test_an_example_in_c(bundle: Path, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def lean_messages(source: str, request: RuntimeRequest) -> str:
 
 
 def asks_for_messages(symbols: Iterable[str]) -> list[str]:
-    """Of the symbols that the library's own objects need those that read or write protobuf messages, sorted."""
+    """Symbols that the library's own objects need, and that read or write protobuf messages, sorted."""
     return sorted(symbol for symbol in symbols if _ASKS_FOR_MESSAGES.search(symbol))
 
 

@@ -62,7 +62,7 @@ class _Scanner:
 
 
 def controlled_units(sources: Mapping[str, Path], onnxruntime: Path) -> dict[str, frozenset[str]]:
-    """Of these units (name → source) those that type control changes, with the operators that they name.
+    """Units (name → source) that type control changes, with the operators that they name.
 
     ``onnxruntime`` is the folder that upstream's include paths are relative to.
     """
@@ -78,7 +78,7 @@ def controlled_units(sources: Mapping[str, Path], onnxruntime: Path) -> dict[str
 
 
 def relevant_lines(lines: Iterable[str], operators: frozenset[str]) -> list[str]:
-    """Of the lines of a type control file those that matter to a source which names these operators."""
+    """Lines of a type control file that matter to a source which names these operators."""
     return [
         line
         for line in lines

@@ -1,4 +1,4 @@
-"""32-bit ARM: programs for it, run under an emulator of a Cortex-A7."""
+"""Linux on other processors: programs for them, run under an emulator of a Cortex-A7 (32-bit ARM) and of a SiFive U54 (riscv64)."""
 
 import json
 import os
@@ -25,11 +25,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(3600)]
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
-@pytest.fixture(scope="module")
-def run(shared_context: HostContext) -> Run:
-    """`edgepack fetch --target linux-armv7-min` brings the emulator."""
+def emulated(arch: str, processor: str, context: HostContext) -> Run:
+    """`edgepack fetch` of a processor's target brings its emulator."""
     try:
-        emulator = find_emulator("armv7l", context=shared_context).command("cortex-a7")
+        emulator = find_emulator(arch, context=context).command(processor)
     except MissingToolError as error:
         pytest.skip(error.message)
 
@@ -39,12 +38,20 @@ def run(shared_context: HostContext) -> Run:
     return run
 
 
+def table_for(arch: str, folder: Path, minilm: ModelSource) -> Bundle:
+    model = write_with_words(folder / "model", minilm.tokenizer)
+    settings = ("--set", f"platform.arch={arch}", "--set", "serve=true")
+    return made_bundle("linux-x86-static", folder / "out", "--model", str(model), *settings)
+
+
+@pytest.fixture(scope="module")
+def run(shared_context: HostContext) -> Run:
+    return emulated("armv7l", "cortex-a7", shared_context)
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory, minilm: ModelSource, run: Run) -> Bundle:
-    folder = tmp_path_factory.mktemp("armv7")
-    model = write_with_words(folder / "model", minilm.tokenizer)
-    settings = ("--set", "platform.arch=armv7l", "--set", "serve=true")
-    return made_bundle("linux-x86-static", folder / "out", "--model", str(model), *settings)
+    return table_for("armv7l", tmp_path_factory.mktemp("armv7"), minilm)
 
 
 def rewritten(bundle: Bundle, folder: Path, change: Callable[[Path], None]) -> Path:
@@ -74,13 +81,24 @@ def make_large(file: Path) -> None:
     os.truncate(file, file.stat().st_size + (1 << 32))
 
 
-def test_a_table_and_its_server(table: Bundle, run: Run) -> None:
-    assert architecture(table.program) == "armv7l"
+def require_right(table: Bundle, run: Run, arch: str) -> None:
+    assert architecture(table.program) == arch
     report = json.loads(Path(f"{table.directory}.report.json").read_text())
     assert report["verification"]["status"] == "passed"
-    assert run(table.directory, "--self-test").returncode == 0
-    done = run(table.directory, "serve", "--check", "--port", "0")
-    assert done.returncode == 0, done.stderr
+    for words in (["--self-test"], ["serve", "--check", "--port", "0"]):
+        done = run(table.directory, *words)
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_table_and_its_server(table: Bundle, run: Run) -> None:
+    require_right(table, run, "armv7l")
+
+
+def test_a_table_and_its_server_on_riscv64(
+    tmp_path: Path, minilm: ModelSource, shared_context: HostContext
+) -> None:
+    run = emulated("riscv64", "sifive-u54", shared_context)
+    require_right(table_for("riscv64", tmp_path, minilm), run, "riscv64")
 
 
 @pytest.mark.parametrize(("change", "said"), [(say_more_rows, "is damaged"), (make_large, "File too large")])
@@ -98,14 +116,22 @@ def test_numbers_that_32_bits_do_not_hold_are_refused(table: Bundle, run: Run) -
     assert "is not a number from 1 to 65535" in complaint(done)[0]
 
 
-@pytest.mark.slow
-def test_the_real_model_is_right_and_small(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "arch", "glibc", "level", "largest"),
+    [
+        ("linux-armv7-min", "armv7l", "2.28", "neon", 800_000),
+        ("linux-riscv64-min", "riscv64", "2.27", "rv64gc", 900_000),
+    ],
+)
+def test_the_real_model_is_right_and_small(
+    tmp_path: Path, target: str, arch: str, glibc: str, level: str, largest: int
+) -> None:
     """The first time it compiles ONNX Runtime: ten minutes on two cores."""
-    bundle = made_bundle("linux-armv7-min", tmp_path)
-    assert architecture(bundle.program) == "armv7l"
-    assert glibc_floor(bundle.program) <= "2.28"  # type: ignore[operator]
+    bundle = made_bundle(target, tmp_path)
+    assert architecture(bundle.program) == arch
+    assert glibc_floor(bundle.program) <= glibc  # type: ignore[operator]
     report = json.loads(Path(f"{bundle.directory}.report.json").read_text())
     assert report["verification"]["status"] == "passed"
     assert report["verification"]["mean_cosine"] >= 0.9965
-    assert [proof["level"] for proof in report["proofs"] if proof["proved"]] == ["neon"]
-    assert bundle.program.stat().st_size <= 800_000
+    assert [proof["level"] for proof in report["proofs"] if proof["proved"]] == [level]
+    assert bundle.program.stat().st_size <= largest
