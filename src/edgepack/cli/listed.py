@@ -55,7 +55,7 @@ def _processor(device: Platform) -> str:
 
 
 def _figures(made: Sequence[Made]) -> Row:
-    """What the catalogue's model came to; of a page what a first visit downloads."""
+    """Figures of the catalogue's model; of a page those of a first visit."""
     if not made:
         return {}
     speed = f"{made[0].times_as_fast:.1f}" if made[0].times_as_fast else ""

@@ -1,4 +1,4 @@
-"""What was measured of a target's bundle: a file beside the target's own, which ``benchmarks/targets.py`` writes."""
+"""Figures that were measured of a target's bundle: a file beside the target's own, which ``benchmarks/targets.py`` writes."""
 
 import json
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Made:
 
     @property
     def download(self) -> int:
-        """What a user downloads."""
+        """Bytes that a user downloads."""
         return self.archive if self.first_visit is None else self.first_visit
 
 

@@ -168,18 +168,6 @@ def _cosine_of_prompts(
     return min(cosines, default=None)
 
 
-<<<<<<< HEAD
-def _drawn(
-    vectors_of: Callable[[Sequence[str]], NDArray[np.float32]],
-    source: ModelSource,
-    texts: Sequence[str],
-    seed: int,
-    context: BuildContext,
-) -> Drawn:
-    found = compare(vectors_of(texts), reference_vectors(source, texts, context=context))
-    return Drawn(texts=len(texts), seed=seed, mean_cosine=found.mean_cosine, min_cosine=found.min_cosine)
-
-
 LIMIT_OF = {
     "mean_cosine": "min_cosine",
     "drawn.mean_cosine": "min_cosine",
@@ -214,11 +202,6 @@ def _hint(
 ) -> str:
     """What would help: a better bundle, limits that it keeps, or the texts of the full gate where these are not in the cache."""
     if context.offline and any("was not measured (" in each.shortfall for each in missed):
-=======
-def _hint(short: Sequence[str], bundle: Bundle, source: ModelSource, context: BuildContext) -> str:
-    """What would help: a better bundle, or the texts of the full gate where these are not in the cache."""
-    if context.offline and any("was not measured (" in each for each in short):
->>>>>>> main
         target = bundle.manifest["target"]["name"]
         return (
             f"fetch the texts of the full gate: edgepack fetch {source.origin} --target {target} --set model.gate=full; "
