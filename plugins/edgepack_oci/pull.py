@@ -134,7 +134,7 @@ def _devices(
             continue
         try:
             record, signature = _record_of(place, manifest, f"{reference.tagged(tag)}")
-            file = lay_record_files(bundle, record, signature, force=force)
+            file = lay_record_files(bundle, record, signature, force=force, store=context.store)
         except EdgepackError as error:
             context.warn(f"{reference.tagged(tag)}: {error.message}")
             continue

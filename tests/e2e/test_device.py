@@ -311,8 +311,8 @@ def test_lower_levels_of_arm64(tmp_path: Path, shared_context: HostContext) -> N
     )
     assert [each.message for each in found.failures] == []
     (result,) = found.results
-    assert result.device.levels == ("neon", "dotprod")
-    assert result.verification.levels == ("neon",) and result.verification.processor_cosine == 1.0
+    assert result.device.levels == ("neon", "dotprod", "i8mm")
+    assert result.verification.levels == ("neon", "dotprod") and result.verification.processor_cosine == 1.0
     qemu = find_qemu(AARCH64, context=shared_context)
     alone = f"alone=exec:{qemu.program} -L {qemu.libc}"
     found = proved(bundle, tmp_path, alone, model=None)

@@ -202,8 +202,11 @@ def _is_signature(file: Path) -> bool:
     return isinstance(found, Mapping) and "dsseEnvelope" in found
 
 
-def lay_record_files(bundle: Bundle, record: bytes, signature: bytes | None, *, force: bool) -> Path | None:
-    """Write a record that came with a bundle beside its folder, under our name; ``None`` where another lies there, which only ``force`` replaces.
+def lay_record_files(
+    bundle: Bundle, record: bytes, signature: bytes | None, *, force: bool, store: Store
+) -> Path | None:
+    """Write a record that came with a bundle beside its folder, under our name; ``None`` where another lies there, which only ``force`` replaces,
+    and not even that what this machine measured of this very bundle.
 
     Whose word it is, who reads it asks. Raises ``BundleError`` for what is no record of this very bundle, ``OutputError``.
     """
@@ -217,7 +220,7 @@ def lay_record_files(bundle: Bundle, record: bytes, signature: bytes | None, *, 
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = error if isinstance(error, Malformed) else "it is no statement of devices"
         raise BundleError(f"the record of devices of {bundle.name}: {why}", hint="push it again") from error
-    if os.path.lexists(file) and not force:
+    if os.path.lexists(file) and (not force or _is_ours(file, bundle, store)):
         return None
     try:
         with written_beside(file) as beside:
@@ -229,6 +232,14 @@ def lay_record_files(bundle: Bundle, record: bytes, signature: bytes | None, *, 
     except OSError as error:
         raise OutputError(f"cannot write {file}: {error.strerror}", hint="name another folder") from error
     return file
+
+
+def _is_ours(file: Path, bundle: Bundle, store: Store) -> bool:
+    try:
+        subject, found = read_record(file, key=None, store=store)
+    except BundleError:
+        return False
+    return subject == digest(bundle) and found.said_by == HERE
 
 
 def require_device(
@@ -255,7 +266,11 @@ def require_device(
             hint="measure this one: `edgepack verify BUNDLE --on DEVICE`",
         )
     machine = ALIASES.get(wanted, wanted)
-    known = [each for each in record.results if wanted == each.id or machine == each.device.machine]
+    # A device may be called arm64 and be none: the word is the processor's.
+    named = wanted not in {*ALIASES, *ALIASES.values()}
+    known = [
+        each for each in record.results if machine == each.device.machine or (named and wanted == each.id)
+    ]
     passed = [each for each in known if each.status == "passed" and not shortfalls(each.verification, limits)]
     if passed:
         return passed[0]

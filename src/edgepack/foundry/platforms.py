@@ -107,6 +107,11 @@ def _is_proofs(value: object) -> bool:
     return isinstance(value, tuple) and all(isinstance(each, LevelProof) for each in value)
 
 
+def _is_toolchain(value: object) -> bool:
+    # Or a ``ProgramMaker``.
+    return _has("identity", "command", "symbols")(value) or _has("identity", "make_program")(value)
+
+
 def _has(*names: str) -> Callable[[object], bool]:
     return lambda value: all(hasattr(value, name) for name in names)
 
@@ -128,7 +133,7 @@ _PROPERTIES: Mapping[str, _Check] = {
 }
 _METHODS: Mapping[str, _Check] = {
     "check": ("nothing", lambda value: value is None),
-    "toolchain": ("a Toolchain", _has("identity", "command", "symbols")),
+    "toolchain": ("a Toolchain", _is_toolchain),
     "reduce": ("a RuntimeArtifact", lambda value: isinstance(value, RuntimeArtifact)),
     "recognizes": ("true or false", lambda value: isinstance(value, bool)),
     "prove": ("a tuple of LevelProofs", _is_proofs),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -82,12 +83,21 @@ def verify(
         figures = measure_quality(
             vectors_of, source, verification_texts(), full=options.gate == "full", context=context
         )
-        figures = replace(figures, long_cosine=_cosine_of_long_texts(vectors_of, source, context))
+        # By themselves: the source's own length cuts them, and among many others nobody sees where they are cut.
+        long, exact = (
+            long_texts(source, verification_texts()),
+            partial(cached_reference, source, context=context),
+        )
+        figures = replace(figures, long_cosine=lowest_cosine(vectors_of(long), exact(long)))
         if program is not None:
-            figures = replace(figures, prompt_cosine=_cosine_of_prompts(bundle, program, source, context))
+            figures = replace(figures, prompt_cosine=_cosine_of_prompts(bundle, program, source, exact))
         if seed is not None:
             drawn = drawn_texts(load_tokenizer(source), verification_texts(), seed=seed)
-            figures = replace(figures, drawn=_drawn(vectors_of, source, drawn, seed, context))
+            near = compare(vectors_of(drawn), reference_vectors(source, drawn, context=context))
+            unknown = Drawn(
+                texts=len(drawn), seed=seed, mean_cosine=near.mean_cosine, min_cosine=near.min_cosine
+            )
+            figures = replace(figures, drawn=unknown)
         if others is not None:
             cosine = compare_processors(vectors_of(verification_texts()), others)
             figures = replace(figures, processor_cosine=cosine)
@@ -140,16 +150,11 @@ def _with_outputs(
     return figures
 
 
-def _cosine_of_long_texts(
-    vectors_of: Callable[[Sequence[str]], NDArray[np.float32]], source: ModelSource, context: BuildContext
-) -> float:
-    """The lowest cosine to the reference, which the source's own length cuts."""
-    texts = long_texts(source, verification_texts())
-    return lowest_cosine(vectors_of(texts), cached_reference(source, texts, context=context))
-
-
 def _cosine_of_prompts(
-    bundle: Bundle, program: Program, source: ModelSource, context: BuildContext
+    bundle: Bundle,
+    program: Program,
+    source: ModelSource,
+    reference: Callable[[list[str]], NDArray[np.float32]],
 ) -> float | None:
     """The lowest cosine of a text after each prompt of the source; ``None`` where there is none."""
     if source.head is not None or (source.outputs and not source.outputs.dense):
@@ -157,20 +162,8 @@ def _cosine_of_prompts(
     text, cosines = verification_texts()[0], []
     for purpose, prompt in prefixes(source).items():
         if (rows := program.prompted(bundle, [text], purpose)) is not None:
-            exact = cached_reference(source, [prompt + text], context=context)
-            cosines.append(lowest_cosine(_checked(rows, [text], source), exact))
+            cosines.append(lowest_cosine(_checked(rows, [text], source), reference([prompt + text])))
     return min(cosines, default=None)
-
-
-def _drawn(
-    vectors_of: Callable[[Sequence[str]], NDArray[np.float32]],
-    source: ModelSource,
-    texts: Sequence[str],
-    seed: int,
-    context: BuildContext,
-) -> Drawn:
-    found = compare(vectors_of(texts), reference_vectors(source, texts, context=context))
-    return Drawn(texts=len(texts), seed=seed, mean_cosine=found.mean_cosine, min_cosine=found.min_cosine)
 
 
 def _hint(short: Sequence[str], bundle: Bundle, source: ModelSource, context: BuildContext) -> str:

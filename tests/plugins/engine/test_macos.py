@@ -13,6 +13,8 @@ from edgepack.bundles.manifest import open_bundle
 from edgepack.device.fit import fits
 from edgepack.errors import MissingToolError, ToolError, UsageError
 from edgepack.foundry.link.sources import ProgramSources
+from edgepack.foundry.platforms import find_platform
+from edgepack.foundry.toolchains.toolchain import ProgramMaker
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription
@@ -57,6 +59,14 @@ def test_a_program_is_compiled_source_by_source_and_linked(tmp_path: Path, conte
 def test_what_is_no_mach_o_file_is_none(tmp_path: Path, context: HostContext) -> None:
     with pytest.raises(ToolError, match="no Mach-O"):
         toolchain(tmp_path, magic="ELF").make_program(SOURCES, tmp_path, context=context)
+
+
+@pytest.mark.tools("zig")
+def test_the_host_takes_what_makes_whole_programs(context: HostContext) -> None:
+    """Of a plugin's platform, whose answers it checks."""
+    platform = Platform(os="macos", arch="aarch64")
+    found = find_platform(platform, context.extensions("platform"))
+    assert isinstance(found.toolchain(RuntimeOptions(platform=platform), context=context), ProgramMaker)
 
 
 def test_libraries_are_refused(tmp_path: Path, context: HostContext) -> None:

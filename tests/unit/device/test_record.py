@@ -4,7 +4,7 @@ import base64
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tests.support.signed import key_in, write_small_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.device.record import (
     kept_results,
+    lay_record_files,
     read_record,
     record_file_of,
     record_files,
@@ -337,3 +338,32 @@ def test_what_lies_in_the_place_of_a_signature_is_not_sent_along(kind: str, made
     else:
         made.signature.write_text('{"private": "key"}')
     assert record_files(made.bundle.directory, made.bundle) == (made.file,)
+
+
+def test_what_was_measured_here_is_not_replaced_by_what_came(made: Made, tmp_path: Path) -> None:
+    """A registry could otherwise take a proof away."""
+    came = made.file.read_bytes()
+    own = Store(root=tmp_path / "own")
+    made.file.unlink()
+    write_record(made.file, made.bundle, [result("mine")], key=None, store=own)
+    before = made.file.read_bytes()
+    assert lay_record_files(made.bundle, came, None, force=True, store=own) is None
+    assert made.file.read_bytes() == before
+    assert lay_record_files(made.bundle, came, None, force=True, store=made.store) == made.file
+    assert made.file.read_bytes() == came
+
+
+def test_a_device_that_is_called_as_a_processor_is_not_one(tmp_path: Path) -> None:
+    bundle = open_bundle(write_small_bundle(tmp_path / "bundle"))
+    file, store = record_file_of(bundle.directory, bundle.name), Store(root=tmp_path / "store")
+    other = result("arm64")
+    write_record(
+        file,
+        bundle,
+        [replace(other, device=replace(other.device, machine="x86_64"))],
+        key=None,
+        store=store,
+    )
+    with pytest.raises(DeviceError, match="no record of"):
+        require_device(file, bundle, "arm64", limits=OWN_LIMITS, key=None, store=store)
+    assert require_device(file, bundle, "x64", limits=OWN_LIMITS, key=None, store=store).id == "arm64"

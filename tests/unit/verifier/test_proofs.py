@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -283,6 +284,8 @@ def test_the_digest_is_that_of_the_bundles_own_program(make: Make) -> None:
         raise CannotRunHere("no")
 
     assert with_exact_vectors(bundle, bundle, nowhere) is bundle
+    exact = {**bundle.manifest["model"], "vectors_sha256": "0" * 64}
+    require_bits(replace(bundle, manifest={**bundle.manifest, "model": exact}), nowhere)
 
 
 def test_float_models_may_not(make: Make, context: HostContext) -> None:
