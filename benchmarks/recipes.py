@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +33,7 @@ from rich.table import Table
 
 from edgepack.console import Story
 from edgepack.models.find.source import ingest
-from edgepack.models.reference import embed_with_onnxruntime, exported_model
+from edgepack.models.reference import cached_reference, embed_with_onnxruntime, exported_model
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource
@@ -172,7 +173,12 @@ def _judge(
         context=context,
     )
     retrieval = measure_retrieval(
-        embed, source, glosses=arguments.glosses, words=arguments.words, context=context
+        embed,
+        partial(cached_reference, source, context=context),
+        source.prompts,
+        glosses=arguments.glosses,
+        words=arguments.words,
+        context=context,
     )
     task = sts_task(context=context)
     each.quality = {**asdict(quality), "retrieval": asdict(retrieval), "sts": task.score(embed(task.texts))}

@@ -19,9 +19,7 @@ from edgepack.errors import (
     BundleError,
     EdgepackError,
     NotVerifiedError,
-    ProofError,
     UsageError,
-    VerificationError,
 )
 from edgepack.files.elf import architecture
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
@@ -56,9 +54,6 @@ NOT_RUN = (
     "its files are as its manifest lists them, but it was not made on this machine, and its program was not run; "
     "--run runs it, in a sandbox where this host has one"
 )
-
-JUDGED = (ProofError.exit_code, VerificationError.exit_code)
-"""What says that a bundle is wrong on a device: what was recorded of it there before counts no more."""
 
 OWN_LIMITS = ModelOptions(
     min_cosine=0.985,

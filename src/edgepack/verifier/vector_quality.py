@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,7 +47,8 @@ def measure_quality(
     ``together`` is how texts are embedded in one batch, where ``embed`` takes them one by one. ``full`` adds tasks of real texts, for embedding models; where those cannot be had, the figures say so.
     """
     vectors = embed(texts)
-    exact = cached_reference(source, texts, context=context)
+    reference = partial(cached_reference, source, context=context)
+    exact = reference(texts)
     nearness = compare(vectors, exact)
     figures = Verification(
         status="passed",
@@ -65,7 +67,9 @@ def measure_quality(
         return figures
     figures = replace(figures, tasks=tuple(task_figures(embed, source, context=context)))
     try:
-        return replace(figures, retrieval=measure_retrieval(embed, source, context=context))
+        return replace(
+            figures, retrieval=measure_retrieval(embed, reference, source.prompts, context=context)
+        )
     except NoWordNet as missing:
         return replace(figures, retrieval_missing=missing.reason)
 
@@ -102,17 +106,23 @@ def batch_independence(embed: Embed, together: Embed, texts: Sequence[str]) -> f
 
 
 def measure_retrieval(
-    embed: Embed, source: ModelSource, *, glosses: int = GLOSSES, words: int = WORDS, context: BuildContext
+    embed: Embed,
+    reference: Embed,
+    prompts: Mapping[str, str],
+    *,
+    glosses: int = GLOSSES,
+    words: int = WORDS,
+    context: BuildContext,
 ) -> Retrieval:
-    """How well words find their glosses, by ``embed`` and by the full-precision model; raises ``NoWordNet``.
+    """Measure how well words find their glosses, by ``embed`` and by the full-precision model's ``reference``; raises ``NoWordNet``.
 
-    Where a model has prompts for queries and for texts, they are put before words and glosses.
+    The model's prompts for queries and for texts are put before words and glosses.
     """
     task = retrieval_task(glosses=glosses, words=words, context=context)
-    asked = [_prompt(source, QUERY_PROMPTS) + word for word in task.words]
-    texts = [_prompt(source, TEXT_PROMPTS) + gloss for gloss in task.glosses]
+    asked = [_prompt(prompts, QUERY_PROMPTS) + word for word in task.words]
+    texts = [_prompt(prompts, TEXT_PROMPTS) + gloss for gloss in task.glosses]
     belongs = np.asarray(task.belongs)
-    made, exact = embed([*asked, *texts]), cached_reference(source, [*asked, *texts], context=context)
+    made, exact = embed([*asked, *texts]), reference([*asked, *texts])
     ours = rank(made[: len(asked)], made[len(asked) :], belongs)
     theirs = rank(exact[: len(asked)], exact[len(asked) :], belongs)
     return Retrieval(
@@ -126,5 +136,5 @@ def measure_retrieval(
     )
 
 
-def _prompt(source: ModelSource, purposes: Sequence[str]) -> str:
-    return next((source.prompts[purpose] for purpose in purposes if purpose in source.prompts), "")
+def _prompt(prompts: Mapping[str, str], purposes: Sequence[str]) -> str:
+    return next((prompts[purpose] for purpose in purposes if purpose in prompts), "")

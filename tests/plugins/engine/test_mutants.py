@@ -188,7 +188,7 @@ BITS = (
     numbers("activations", "8.3334519073e-3f", "8.3334529073e-3f"),
     numbers("gates", "below = power / (1.0f + power)", "below = power * (1.0f / (1.0f + power))"),
     attention("constexpr float LOG2E = 1.44269504f", "constexpr float LOG2E = 1.44269516f"),
-    attention("127.0f / range", "1 / scale"),
+    attention("scale = range / 127.0f", "scale = range * (1 / 127.0f)"),
     bits("unfused.h", "#pragma clang fp contract(off)", "#pragma clang fp contract(fast)", level="avx512"),
     bits("kernels.inc", "total.parts[part] += numbers;\n", "total.parts[0] += numbers;\n", level="avx2"),
     bits("numbers.inc", "total += turned<2>(total);", "total += turned<3>(total);", level="sse41"),

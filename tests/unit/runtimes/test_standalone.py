@@ -110,7 +110,7 @@ def test_who_makes_runtimes_for_a_platform(tmp_path: Path) -> None:
             Platform(os="linux", arch="riscv64", libc="musl"),
             "linux on riscv64 with musl, only for linux on x86",
         ),
-        (Platform(os="macos", arch="x86_64"), "macos on x86_64, only for linux on x86_64"),
+        (Platform(os="freebsd", arch="x86_64"), "freebsd on x86_64, only for linux on x86_64"),
     ],
 )
 def test_devices_that_nobody_makes_runtimes_for(device: Platform, said: str) -> None:
