@@ -79,6 +79,7 @@ def figures(bundle: Path, manifest: dict[str, Any]) -> dict[str, Any]:
         "folder": report["total"]["raw"],
         "first_visit": report["visits"][0]["brotli"] if report.get("visits") else None,
         "parts": {name: size for name, size in sizes.items() if name in PARTS},
+        "packages": {each["form"]: each["size"] for each in report.get("packages", ())},
         "tokenizer_json": next(
             each["size"]
             for each in manifest["model"]["source_files"]

@@ -6,9 +6,19 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from edgepack.runner.freeze.sample_bundle import write_sample
+from edgepack.runner.tokenizer.compile import compile_tokenizer
 from tests.support.wine import under_wine
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
+
+
+def write_compiled_sample(folder: Path) -> None:
+    """A sample bundle with a table in its tokenizer's place."""
+    write_sample(folder)
+    document = folder / "model/tokenizer.json"
+    document.with_suffix(".bin").write_bytes(compile_tokenizer(document.read_text(encoding="utf-8")))
+    document.unlink()
 
 
 def run_program(

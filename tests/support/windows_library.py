@@ -1,27 +1,22 @@
 """A sample bundle with ``lib/embed.dll``: libembed itself, and a table of vectors in the model's and the runtime's place."""
 
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-
-import onnx
-from onnx import numpy_helper
 
 from edgepack.context import BuildContext
 from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
 from edgepack.foundry.toolchains.zig import zig_program
-from edgepack.models.read.static import StaticTable
 from edgepack.records.target import Platform
-from edgepack.runner.freeze.sample_bundle import sample_model, write_manifest, write_sample
+from edgepack.runner.freeze.sample_bundle import write_manifest
 from edgepack.runner.native.build import lay_interfaces
 from edgepack.runner.native.sources import EXPORTS, library_sources, own_encoder
-from edgepack.runner.tokenizer.compile import compile_tokenizer
-from edgepack_static.table import sources, write_table
+from edgepack_static.table import sources
 from edgepack_windows.import_library import lay_import_library
 from edgepack_windows.pe import windows_library
 from edgepack_windows.registers import require_no_thread_register
+from tests.support.windows_sample import write_table_sample
 
 LIBRARY = "lib/embed.dll"
 CALLS = Path(__file__).with_name("calls_library.c")
@@ -46,17 +41,7 @@ def build_library(context: BuildContext) -> bytes:
 
 
 def write_library_sample(folder: Path, *, context: BuildContext) -> None:
-    """The same vectors as the other samples' model makes, but for rounding; its file has the same name."""
-    write_sample(folder)
-    shutil.rmtree(folder / "lib")
-    document = folder / "model/tokenizer.json"
-    document.with_suffix(".bin").write_bytes(compile_tokenizer(document.read_text(encoding="utf-8")))
-    document.unlink()
-    (tensor,) = (
-        each for each in onnx.load_model_from_string(sample_model()).graph.initializer if each.name == "table"
-    )
-    table = StaticTable(vectors=numpy_helper.to_array(tensor), rows=None, scales=None, unknown=None)
-    write_table(table, "fp32", normalize=True, destination=folder / "model/model.onnx")
+    write_table_sample(folder)
     lay_interfaces(folder)
     (folder / LIBRARY).write_bytes(build_library(context))
     lay_import_library("embed.dll", EXPORTS, folder / "lib/embed.lib", context=context)

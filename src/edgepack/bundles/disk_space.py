@@ -1,10 +1,11 @@
 """Whether there is room on the disks for what is about to be made."""
 
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgepack.errors import DiskFullError
+from edgepack.errors import DiskFullError, OutputError
 from edgepack.files.store import free_bytes, nearest, room_hint
 
 FLOOR = 16_000_000
@@ -12,9 +13,13 @@ FLOOR = 16_000_000
 
 
 def require_room(*, output: Path, cache: Path, made: int = 0, archives: int = 0, cached: int = 0) -> None:
-    """Raise ``DiskFullError`` where a disk has less than a build takes there, in bytes: a folder and its archives, and the cache."""
+    """Raise ``OutputError`` for a place that no file system keeps, and ``DiskFullError`` where a disk has less than a build takes there, in bytes: a folder and its archives, and the cache."""
     places = {output: made + archives, cache: cached, Path(tempfile.gettempdir()): 0}
     for path, size in _by_disk(places).items():
+        if not shutil.disk_usage(nearest(path)).total:
+            raise OutputError(
+                f"{path} is on no disk: no folder can be made there", hint=room_hint(path, cache=cache)
+            )
         if (free := free_bytes(path)) < size + FLOOR:
             raise DiskFullError(
                 f"the disk that holds {path} has {free / 1e6:.0f} MB free, and this build takes about "

@@ -321,6 +321,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         canonical(manifest)  # a half of a character has no bytes
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "name a folder that edgepack bundle made, or its .tar.zst archive"
+        if not directory.exists():
+            raise BundleError(f"there is no file or folder {directory}", hint=hint) from error
         raise BundleError(f"{directory} is not a bundle: there is no {MANIFEST}", hint=hint) from error
     except (OSError, ValueError, RecursionError) as error:
         raise BundleError(f"{path} cannot be read: {error}") from error

@@ -1,9 +1,10 @@
 """What the listing commands show: targets, plugins, the cache. Rows of plain words, for tables and for JSON."""
 
+import json
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from edgepack.errors import EdgepackError, UsageError
 from edgepack.files.store import Store, disk_errors
@@ -54,7 +55,7 @@ def _processor(device: Platform) -> str:
 
 
 def _figures(made: Sequence[Made]) -> Row:
-    """What the catalogue's model came to; of a page what a first visit downloads."""
+    """Figures of the catalogue's model; of a page those of a first visit."""
     if not made:
         return {}
     speed = f"{made[0].times_as_fast:.1f}" if made[0].times_as_fast else ""
@@ -84,10 +85,16 @@ def recipe_rows(host: PluginHost) -> list[Row]:
             "recipe": name,
             "summary": found.summary,
             "passes": ", ".join(str(step["pass"]) for step in found.make()),
+            "toml": "\n".join(map(_as_toml, found.make())),
             "origin": found.plugin,
         }
         for name, found in host.extensions("recipe").items()
     ]
+
+
+def _as_toml(step: Mapping[str, object]) -> str:
+    """A pass as a target file has it, e.g. ``{ pass = "int4" },``."""
+    return f"{{ {', '.join(f'{key} = {json.dumps(value)}' for key, value in step.items())} }},"
 
 
 def plugin_rows(host: PluginHost, *, commands: Collection[str], short: bool = False) -> list[Row]:

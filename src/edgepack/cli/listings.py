@@ -39,12 +39,23 @@ def list_models(as_json: bool) -> None:
 @click.command("recipes", epilog=example("edgepack recipes"))
 @common_options
 def list_recipes(as_json: bool) -> None:
-    """List recipes and the passes that each runs."""
+    """List recipes and the passes that each runs.
+
+    What stands between the brackets is the recipe as a target file has it: `recipe = [ … ]`.
+    """
     from edgepack.cli import listed
     from edgepack.plugins.host import load_plugins
 
     rows = listed.recipe_rows(load_plugins())
-    print_rows(rows, as_json=as_json, columns=("recipe", "summary", "passes", "origin"))
+    if as_json:
+        print_rows(rows, as_json=True, columns=())
+        return
+    from edgepack.plugins.entry_points import OURS
+
+    for row in rows:
+        whose = "" if row["origin"] == OURS else f" (plugin {row['origin']})"
+        say(f"{row['recipe']}{whose}: {row['summary']}")
+        say("\n".join(["  [", *(f"    {line}" for line in row["toml"].splitlines()), "  ]"]))
 
 
 @click.command("plugins", epilog=example("edgepack plugins"))

@@ -115,12 +115,31 @@ def opened(archive: Path, *, budget: Budget | None = None) -> Iterator[Iterator[
         raise BadArchive(f"it cannot be read: {error.strerror}") from error
     name = archive.name.lower()
     with file:
-        if name.endswith(ZIP_SUFFIXES):
+        if name.endswith(ZIP_SUFFIXES) or _is_program(file):
             yield _members_of_zip(file, budget)
         elif name.endswith(".deb"):
             yield _members_of_deb(file, budget)
         else:
             yield _members_of_tar(file, budget)
+
+
+PROGRAM = b"#!"
+
+
+def _is_program(file: IO[bytes]) -> bool:
+    """Whether a program stands before the archive, which must be a zip then: that is read from its end. Raises ``BadArchive``."""
+    first = file.read(64)
+    file.seek(0)
+    if not first.startswith(PROGRAM):
+        return False
+    if not zipfile.is_zipfile(file):
+        line = first.splitlines()[0].decode(errors="replace")
+        raise BadArchive(
+            f"it begins with {line!r}, and ends with no zip",
+            hint="edgepack opens tar (gzip, xz, zstd), zip and Debian packages; behind a program it opens a zip, which is read from its end",
+        )
+    file.seek(0)
+    return True
 
 
 DEEPEST = 128

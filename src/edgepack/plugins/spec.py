@@ -99,7 +99,7 @@ class Packager(Protocol):
 
     A spec's ``make`` receives the target before anything is built. It raises ``UsageError`` if the target's platform or ``version``
     does not allow this form. The host opens the file and compares the bundle in it; the file must therefore be an archive that edgepack
-    reads: tar with any compression, zip (such as ``.whl``), or a Debian package.
+    reads: tar with any compression, zip (such as ``.whl``, also behind a program), or a Debian package.
     """
 
     def file_name(self, bundle: Bundle) -> str:

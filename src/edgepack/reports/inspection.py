@@ -100,7 +100,7 @@ def _providers(inspection: ModelInspection) -> Table:
 
 
 def _targets(inspection: ModelInspection) -> list[Table]:
-    """What each target makes of the model, and below it why others make nothing."""
+    """Tables of the targets that take the model, and of those that do not, with the reason."""
     taken = [row for row in inspection.targets if row.taken]
     made = table("target", "recipe", Number("archive MB"), Number("memory MB"), "best for", title="targets")
     for row in taken:

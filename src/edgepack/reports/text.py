@@ -122,6 +122,9 @@ def proof_table(proofs: Sequence[LevelProof]) -> Table:
     return made
 
 
+NEWLINE = "\n"
+
+
 def archive_line(report: Report) -> str:
     """The archive's size, which is what a device downloads."""
     if report.archive_bytes is None:
@@ -134,8 +137,11 @@ def _archive(report: Report) -> Text:
     if budget is None or report.download_bytes is None:
         return Text(archive_line(report))
     # A build that is over its budget ends before it has a report.
+    held = report.download_bytes == report.archive_bytes
+    visit = "" if held else f"a first visit: {megabytes(report.download_bytes)} MB, "
     return Text.assemble(
-        f"{archive_line(report)}, ", (f"within the budget of {megabytes(budget)} MB", "green")
+        f"{archive_line(report)}{', ' if held else NEWLINE}{visit}",
+        (f"within the budget of {megabytes(budget)} MB", "green"),
     )
 
 

@@ -1,4 +1,4 @@
-"""What was measured of a target's bundle: a file beside the target's own, which ``benchmarks/targets.py`` writes."""
+"""Figures that were measured of a target's bundle: a file beside the target's own, which ``benchmarks/targets.py`` writes."""
 
 import json
 from collections.abc import Mapping
@@ -29,6 +29,8 @@ class Made:
     """Of a page, which downloads less than its archive has."""
     parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Bytes of each part, ``raw`` and under ``zstd``."""
+    packages: Mapping[str, int] = field(default_factory=dict)
+    """Bytes by form, of those that were made."""
     tokenizer_json: int
     """Bytes of the tokenizer.json that the bundle's tokenizer was compiled of."""
     mean_cosine: float
@@ -41,7 +43,7 @@ class Made:
 
     @property
     def download(self) -> int:
-        """What a user downloads."""
+        """Bytes that a user downloads."""
         return self.archive if self.first_visit is None else self.first_visit
 
 

@@ -1,6 +1,7 @@
 """The bundle's own vectors against the full-precision model's: what makes a bundle worth shipping."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -17,11 +18,11 @@ from edgepack.files.store import written_beside
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.reference import cached_reference, embed_with_onnxruntime, reference_vectors
 from edgepack.records.bundle import Bundle
-from edgepack.records.figures import EXACT, MAX_DIFFERENCE, described, figures_of, in_short, limits_of
+from edgepack.records.figures import EXACT, MAX_DIFFERENCE, Figure, described, figures_of, in_short, limits_of
 from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
 from edgepack.records.report import Drawn, Verification
 from edgepack.records.runtime import LevelProof
-from edgepack.records.target import ModelOptions
+from edgepack.records.target import FORMATS, ModelOptions
 from edgepack.verifier.metrics import compare, lowest_cosine
 from edgepack.verifier.outputs.measure import measure_outputs
 from edgepack.verifier.outputs.output import Program
@@ -116,14 +117,15 @@ def verify(
     limits = limits_of(options)
     if figures.outputs and bundle.manifest["model"]["precision"] == FULL_PRECISION:
         limits[EXACT] = MAX_DIFFERENCE
-    short = [each.shortfall for each in figures_of(figures, limits) if each.shortfall]
+    missed = [each for each in figures_of(figures, limits) if each.shortfall]
+    short = [each.shortfall for each in missed]
     if options.gate == "off":
         return _unjudged(figures, short, context)
     figures = replace(figures, limits=limits)
     if short:
         raise VerificationError(
             f"the vectors differ too much from the full-precision model: {' and '.join(short)} ({described(figures)})",
-            hint=_hint(short, bundle, source, context),
+            hint=_hint(missed, options, bundle, source, context),
         )
     if elsewhere:
         context.note(f"NOT VERIFIED: {elsewhere[0]} ({described(figures)})")
@@ -166,9 +168,40 @@ def _cosine_of_prompts(
     return min(cosines, default=None)
 
 
-def _hint(short: Sequence[str], bundle: Bundle, source: ModelSource, context: BuildContext) -> str:
-    """What would help: a better bundle, or the texts of the full gate where these are not in the cache."""
-    if context.offline and any("was not measured (" in each for each in short):
+LIMIT_OF = {
+    "mean_cosine": "min_cosine",
+    "drawn.mean_cosine": "min_cosine",
+    "min_cosine": "min_worst_cosine",
+    "drawn.min_cosine": "min_worst_cosine",
+    "p1_cosine": "min_p1_cosine",
+    "neighbour_agreement": "min_agreement",
+    "top10_agreement": "min_top10",
+    "batch_cosine": "min_batch_cosine",
+    "long_cosine": "min_long_cosine",
+    "prompt_cosine": "min_long_cosine",
+    "processor_cosine": "min_processor_cosine",
+}
+"""Figure → the limit that it may be below."""
+NEARER = {
+    "int8-smallest": "int8-download",
+    **dict.fromkeys(
+        ("int8-download", "int8-dynamic", "int8-static", "int8-fastest", "int4", "int4-int8"), "int8"
+    ),
+    **dict.fromkeys(("int8", "int8-fast"), "int8-weights"),
+    "int8-weights": "fp16",
+}
+"""Recipe → one whose vectors are nearer to full precision, a step up."""
+
+
+def _hint(
+    missed: Sequence[Figure],
+    options: ModelOptions,
+    bundle: Bundle,
+    source: ModelSource,
+    context: BuildContext,
+) -> str:
+    """What would help: a better bundle, limits that it keeps, or the texts of the full gate where these are not in the cache."""
+    if context.offline and any("was not measured (" in each.shortfall for each in missed):
         target = bundle.manifest["target"]["name"]
         return (
             f"fetch the texts of the full gate: edgepack fetch {source.origin} --target {target} --set model.gate=full; "
@@ -176,9 +209,25 @@ def _hint(short: Sequence[str], bundle: Bundle, source: ModelSource, context: Bu
         )
     if source.head is not None or (source.outputs and not source.outputs.dense):
         return "an order takes a recipe that is nearer to full precision: --recipe int8-near, then fp16; or use --gate off"
-    return (
-        "use a gentler recipe (--recipe), lower the limit (--set model.min_cosine=…, model.min_agreement=…, …), "
-        "or use --gate off"
+    nearer = NEARER.get(options.recipe) if isinstance(options.recipe, str) else None
+    # edgepack's own kernels take no other activations than those of int8.
+    better = (
+        f"--recipe {nearer}" if nearer and (options.format in FORMATS or nearer.startswith("int8-d")) else ""
+    )
+    better = better or "a recipe that is nearer to full precision, or another target"
+    return f"{better}; to accept these vectors: {' '.join(_lowered(missed)) or '--gate off'}"
+
+
+def _lowered(missed: Sequence[Figure]) -> Iterator[str]:
+    """Options that lower the limits which were not kept, to what was measured, rounded down; none where one has no such limit."""
+    lowest: dict[str, float] = {}
+    for each in missed:
+        if each.value is None or each.key not in LIMIT_OF:
+            return
+        limit = LIMIT_OF[each.key]
+        lowest[limit] = min(lowest.get(limit, 1.0), each.value)
+    yield from (
+        f"--set model.{limit}={math.floor(max(value, 0) * 1000) / 1000:g}" for limit, value in lowest.items()
     )
 
 

@@ -140,7 +140,7 @@ def test_a_folder_that_is_no_bundle_is_said(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"is not a bundle: there is no manifest\.json") as refused:
         open_bundle(tmp_path)
     assert "name a folder that edgepack bundle made" in str(refused.value.hint)
-    with pytest.raises(BundleError, match="is not a bundle"):
+    with pytest.raises(BundleError, match="there is no file or folder"):
         open_bundle(tmp_path / "nowhere")
 
 

@@ -413,3 +413,20 @@ def test_a_zip_whose_directory_leads_before_its_beginning_is_refused(tmp_path: P
         made.write_bytes(whole[cut:])
         with pytest.raises(BadArchive):
             unpack(made, tmp_path / f"out{cut}")
+
+
+def test_a_zip_behind_a_program_is_opened_and_what_is_none_is_said(tmp_path: Path) -> None:
+    script = b"#!/bin/sh\nexit 0\n"
+    package = tmp_path / "model.run"
+    package.write_bytes(script + zipped([Put("folder/file", content=b"content")]))
+    with opened(package) as members:
+        assert [(str(each.path), b"".join(each.chunks())) for each in members] == [
+            ("folder/file", b"content")
+        ]
+    package.write_bytes(script + gzip.compress(tarred([Put("file")])))
+    with (
+        pytest.raises(BadArchive, match=r"begins with '#!/bin/sh', and ends with no zip") as caught,
+        opened(package),
+    ):
+        pass
+    assert "zip, which is read from its end" in str(caught.value.hint)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.native import compile_features, compile_program
 from tests.support.once import made_once
-from tests.support.sample_program import Run, is_for_windows, library_of, run_program
+from tests.support.sample_program import Run, is_for_windows, library_of, run_program, write_compiled_sample
 from tests.support.windows_sample import (
     UNDER_WINE,
     build_program,
@@ -20,8 +20,7 @@ from tests.support.windows_sample import (
 from tests.support.wine import required_wine
 
 from edgepack.context import BuildContext
-from edgepack.runner.freeze.sample_bundle import write_golden, write_manifest, write_sample
-from edgepack.runner.tokenizer.compile import compile_tokenizer
+from edgepack.runner.freeze.sample_bundle import write_golden, write_manifest
 
 
 @pytest.fixture(scope="session", params=["linux", pytest.param("windows", marks=UNDER_WINE)])
@@ -80,10 +79,7 @@ def write_native_sample(folder: Path) -> None:
     program = compile_program(folder / "embed")
     bundle = folder / "bundle"
     bundle.mkdir()
-    write_sample(bundle)
-    document = bundle / "model/tokenizer.json"
-    document.with_suffix(".bin").write_bytes(compile_tokenizer(document.read_text()))
-    document.unlink()
+    write_compiled_sample(bundle)
     shutil.copy(program, bundle)
     with_golden(bundle)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgepack import pipeline
+from edgepack.building import steps
 from edgepack.errors import EdgepackError
 from edgepack.plugins import builder, host, spec
 from edgepack.plugins.blame import blamed_on
@@ -176,7 +176,7 @@ def test_what_is_wrong_with_a_build(
     changes: list[tuple[str, str]],
     words: str,
 ) -> None:
-    monkeypatch.setattr(pipeline, "require_used_files", lambda *_, **__: None)  # runs the program many times
+    monkeypatch.setattr(steps, "require_used_files", lambda *_, **__: None)  # runs the program many times
     subject = wrong(*changes)
     with pytest.raises((Broken, EdgepackError)) as caught:
         check.run(subject)

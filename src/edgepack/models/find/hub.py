@@ -1,8 +1,10 @@
 """Models of the Hugging Face hub, or of a server that answers like it: ``hf:ORG/NAME[@REVISION]``."""
 
+import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,12 +16,15 @@ from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, ModelError, UsageError
 from edgepack.fetch import http
 from edgepack.fetch.download import download, fetch_file, require_online
-from edgepack.files.store import written_beside
+from edgepack.fetch.hub_library import by_hub_library, in_hub_cache, token_of_login
+from edgepack.files.store import sha256_of, written_beside
 from edgepack.records.model import RemoteModel
 
 HUB_PREFIX = "hf:"
 DEFAULT_ENDPOINT = "https://huggingface.co"
-DENIED_HINT = "check the name; a private or gated model of the hub needs a token in HF_TOKEN"
+DENIED_HINT = (
+    "check the name; a private or gated model of the hub needs a token: `hf auth login`, or HF_TOKEN"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +43,8 @@ class HubFile:
     path: str
     size: int | None = None
     sha256: str | None = None
+    blob: str | None = None
+    """What git calls the content of a small one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +66,10 @@ def endpoint() -> str:
 
 
 def _token() -> str | None:
-    token = os.environ.get("HF_TOKEN", "").strip()
+    token = (os.environ.get("HF_TOKEN") or token_of_login() or "").strip()
     if token and re.fullmatch(r"[\x21-\x7e]+", token) is None:
         raise UsageError(
-            "HF_TOKEN contains characters that are invalid in a token",
+            "HF_TOKEN, or the token of `hf auth login`, contains characters that are invalid in a token",
             hint="copy it again from the hub's settings",
         )
     return token or None
@@ -105,7 +112,7 @@ class Hub:
             if name not in listing.files:
                 raise ModelError(f"{origin} has no {name}", hint="get the model whole, or take another")
             with _denied_by_the_hub():
-                _fetch(listing.files[name], file_request(origin, name), destination, context)
+                _fetch(listing.files[name], repository, listing.commit, destination, context)
 
         return RemoteModel(
             name=repository,
@@ -127,7 +134,18 @@ def _denied_by_the_hub() -> Iterator[None]:
         raise
 
 
-def _fetch(file: HubFile, request: FileRequest, destination: Path, context: BuildContext) -> None:
+def _fetch(file: HubFile, repository: str, commit: str, destination: Path, context: BuildContext) -> None:
+    """The file out of the user's cache of the hub, or downloaded into it; by edgepack where the hub's library cannot.
+
+    Whatever gives it, it is the file that the hub lists for the commit, by its digest.
+    """
+    found = in_hub_cache(repository, file.path, commit)
+    if found is None or not _is(found, file):
+        found = by_hub_library(repository, file.path, commit, endpoint=endpoint(), token=_token())
+    if found is not None and _is(found, file):
+        shutil.copyfile(found, destination)
+        return
+    request = file_request(f"{HUB_PREFIX}{repository}@{commit}", file.path)
     if file.sha256 is None:
         download(
             request.url, destination, size=file.size, headers=request.headers, allow_http=request.allow_http
@@ -142,6 +160,19 @@ def _fetch(file: HubFile, request: FileRequest, destination: Path, context: Buil
         context=context,
     )
     fetched.replace(destination)
+
+
+def _is(path: Path, file: HubFile) -> bool:
+    """Whether a file has the digest that the hub lists: a large one's SHA-256, a small one's name in git."""
+    if file.sha256 is not None:
+        return sha256_of(path) == file.sha256
+    content = path.read_bytes()
+    if file.blob is not None:
+        return (
+            hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+            == file.blob
+        )
+    return file.size in (None, len(content))
 
 
 def _listing(repository: str, revision: str, context: BuildContext) -> Listing:
@@ -201,4 +232,6 @@ def _hub_file(entry: Mapping[str, Any]) -> HubFile:
     size, sha256 = large.get("size", entry.get("size")), large.get("sha256")
     if not isinstance(size, int | None) or not isinstance(sha256, str | None):
         raise ValueError(f"{size!r} is no size, or {sha256!r} no digest")
-    return HubFile(path=str(entry["rfilename"]), size=size, sha256=sha256)
+    blob = entry.get("blobId")
+    named = isinstance(blob, str) and re.fullmatch(r"[0-9a-f]{40}", blob) is not None
+    return HubFile(path=str(entry["rfilename"]), size=size, sha256=sha256, blob=blob if named else None)

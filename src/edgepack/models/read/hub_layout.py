@@ -119,10 +119,14 @@ def require_model(names: Iterable[str], model: str) -> None:
 
 def require_config(names: Iterable[str], model: str) -> None:
     """Raise ``ModelError`` when there is no config.json."""
-    if "config.json" not in set(names):
+    there = sorted(names)
+    if "config.json" not in there:
+        graphs = [name for name in there if name.endswith(".onnx")]
         raise ModelError(
             f"{model} has no config.json",
-            hint="a model folder has config.json, tokenizer.json and model.safetensors (or an .onnx file)",
+            hint=f"name the graph itself: {model}/{graphs[0]}, with a tokenizer.json beside it"
+            if graphs
+            else "a model folder has config.json, tokenizer.json and model.safetensors (or an .onnx file)",
         )
 
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import huggingface_hub.constants
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -29,8 +30,10 @@ from edgepack.records.target import Reading
 
 
 @pytest.fixture
-def endpoint(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
-    """The server as the hub."""
+def endpoint(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """The server as the hub, which says too little of its files for the hub's own library."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.setenv("HF_ENDPOINT", server.base + "/")
     return server
 

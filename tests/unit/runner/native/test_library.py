@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.native import compile_together, compiler
+from tests.support.sample_program import write_compiled_sample
 from tests.support.signed import key_in
 
 from edgepack import sign
-from edgepack.runner.freeze.sample_bundle import write_manifest, write_sample
+from edgepack.runner.freeze.sample_bundle import write_manifest
 from edgepack.runner.native.build import lay_interfaces
 from edgepack.runner.native.sources import EXPORTS, library_sources, ort_encoder
-from edgepack.runner.tokenizer.compile import compile_tokenizer
 
 pytestmark = pytest.mark.tools("c++", "python", may=("gcc", "cc", "pkg-config"))
 
@@ -29,11 +29,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sample bundle with libembed, its header and its Python module."""
     folder = tmp_path_factory.mktemp("library") / "bundle"
     folder.mkdir()
-    write_sample(folder)
+    write_compiled_sample(folder)
     runtime = next((folder / "lib").iterdir())
-    document = folder / "model/tokenizer.json"
-    document.with_suffix(".bin").write_bytes(compile_tokenizer(document.read_text()))
-    document.unlink()
     lay_interfaces(folder)
     made = folder.with_name("libembed.so")
     compile_together(

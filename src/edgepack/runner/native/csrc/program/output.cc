@@ -106,11 +106,11 @@ Error Output::open(const std::string *path) {
     } else {
         final_ = real_path(place);
         std::string beside = final_ + ".part-" + std::to_string(getpid());
+        // Known to the handler before it is there: a signal may come between the two.
+        if (beside.size() < sizeof unfinished) memcpy(unfinished, beside.c_str(), beside.size() + 1);
         descriptor_ = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (descriptor_ >= 0) {
-            temporary_ = beside;
-            if (beside.size() < sizeof unfinished) memcpy(unfinished, beside.c_str(), beside.size() + 1);
-        }
+        if (descriptor_ >= 0) temporary_ = beside;
+        else unfinished[0] = 0;
     }
     return descriptor_ < 0 ? fail(OUTPUT, "cannot write to " + place + ": " + strerror(errno)) : Error{};
 }
