@@ -28,7 +28,6 @@ class Suited:
     """A model as a target takes it."""
 
     source: ModelSource
-    passes: tuple[Pass, ...]
     expected: Expected | None
 
 
