@@ -80,8 +80,8 @@ def test_who_brings_what_is_said_to_those_who_ask_for_something_else() -> None:
         "no runtime can be made for linux on ppc64le, only for "
         "linux on x86_64, aarch64, armv7l (plugin armv7), x86_64 with musl (plugin musl), aarch64 with musl (plugin musl), "
         "armv7l with musl (plugin musl), "
-        "riscv64 (plugin riscv64), abacus (plugin kiosk); web on wasm32 (plugin web); "
-        "windows on x86_64 (plugin windows)"
+        "riscv64 (plugin riscv64), abacus (plugin kiosk); "
+        "macos on aarch64 (plugin engine), x86_64 (plugin engine); web on wasm32 (plugin web); windows on x86_64 (plugin windows)"
     )
 
 

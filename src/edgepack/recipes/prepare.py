@@ -99,7 +99,7 @@ def _make(
     context: BuildContext,
 ) -> None:
     notes: list[str] = []
-    model = _passed(source, passes, material, notes, whole_runtime=whole_runtime, context=context)
+    model, passes = _passed(source, passes, material, notes, whole_runtime=whole_runtime, context=context)
     model = in_one_file(model, source)
     try:
         _write(model, model_format, folder)
@@ -133,19 +133,19 @@ def _passed(
     *,
     whole_runtime: bool,
     context: BuildContext,
-) -> onnx.ModelProto:
-    """The exported graph after the passes; of one that is quantized already as it is."""
+) -> tuple[onnx.ModelProto, tuple[Pass, ...]]:
+    """The exported graph after the passes, and those that were applied; of one that is quantized already as it is, none."""
     model = load_graph(exported_model(source, context=context))
     if source.onnx is not None and not whole_runtime:
         lower_opset(model, source.onnx)  # refuses what was left in an opset that is not compiled
     if quantized_by(model):
         # Scales that were learnt in training are better than any that could be found here.
         notes.append("quantized already, taken as it is: no recipe is applied")
-        return model
+        return model, ()
     for step in passes:
         with context.progress(f"pass {step.name}"):
             model = apply(step, model, notes.append, material, context)
-    return model
+    return model, passes
 
 
 def try_passes(
@@ -166,7 +166,7 @@ def try_passes(
 
     def make(folder: Path) -> None:
         material = Material(source=source, texts=(), isa=(), progress=partial(_progress, context))
-        model = _passed(source, passes, material, [], whole_runtime=whole_runtime, context=context)
+        model, _ = _passed(source, passes, material, [], whole_runtime=whole_runtime, context=context)
         if judge is not None:
             judge(model)
         elif not whole_runtime:
