@@ -26,7 +26,7 @@ from edgepack.api.graphs import (
     rotary_frequencies,
     rotated,
 )
-from edgepack_decoders.settings import Layer, Settings, read_settings
+from edgepack_decoders.settings import LayerSettings, Settings, read_settings
 
 WORDS = "embed_tokens.weight"
 
@@ -83,7 +83,7 @@ def _require_biases(decoder: Decoder) -> None:
             )
 
 
-def _attentions(decoder: Decoder) -> dict[Layer, Attention]:
+def _attentions(decoder: Decoder) -> dict[LayerSettings, Attention]:
     """Attention of each kind of layer that there is."""
     writer, settings = decoder.writer, decoder.settings
     places, padding = count_places(writer), additive_mask(writer)
@@ -101,7 +101,7 @@ def _attentions(decoder: Decoder) -> dict[Layer, Attention]:
     return found
 
 
-def _frequencies(layer: Layer) -> np.ndarray:
+def _frequencies(layer: LayerSettings) -> np.ndarray:
     """Frequencies of the rotation; 0 for pairs that are not rotated, which are the last of a head."""
     frequencies = rotary_frequencies(layer.base, layer.head)
     frequencies[int(layer.turned * layer.head // 2) :] = 0
@@ -142,7 +142,7 @@ def _with_layer_input(decoder: Decoder, part: str, hidden: str, words: str, proj
     )
 
 
-def _layer(decoder: Decoder, part: str, hidden: str, layer: Layer, attention: Attention) -> str:
+def _layer(decoder: Decoder, part: str, hidden: str, layer: LayerSettings, attention: Attention) -> str:
     """Each half takes what was normalised, and is added to what was not."""
     writer, after = decoder.writer, decoder.settings.norms_after
     normed = _norm(decoder, f"{part}input_layernorm", hidden)
@@ -157,7 +157,7 @@ def _layer(decoder: Decoder, part: str, hidden: str, layer: Layer, attention: At
     return writer.add("Add", f"{part}mlp.residual", inner, middle)
 
 
-def _attended(decoder: Decoder, part: str, hidden: str, layer: Layer, attention: Attention) -> str:
+def _attended(decoder: Decoder, part: str, hidden: str, layer: LayerSettings, attention: Attention) -> str:
     writer, settings, head = decoder.writer, decoder.settings, layer.head
     query = _heads(decoder, f"{part}q", hidden, settings.heads, head)
     key = _heads(decoder, f"{part}k", hidden, layer.key_heads, head)
@@ -181,7 +181,7 @@ def _attended(decoder: Decoder, part: str, hidden: str, layer: Layer, attention:
     return _linear(decoder, f"{part}o_proj", merged, wide, settings.hidden)
 
 
-def _repeated(decoder: Decoder, name: str, vector: str, layer: Layer) -> str:
+def _repeated(decoder: Decoder, name: str, vector: str, layer: LayerSettings) -> str:
     """[batch, key heads, sequence, head] → [batch, heads, sequence, head], each as often as it is shared."""
     writer, heads = decoder.writer, decoder.settings.heads
     column = writer.add("Unsqueeze", f"{name}.column", vector, writer.ints(2))

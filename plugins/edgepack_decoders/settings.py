@@ -18,7 +18,7 @@ EXPORTED = "export the model to ONNX yourself and use the .onnx file"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layer:
+class LayerSettings:
     """What one layer looks at, and with what."""
 
     base: float
@@ -40,7 +40,7 @@ class Settings:
     hidden: int
     heads: int
     inner: int
-    layers: Sequence[Layer]
+    layers: Sequence[LayerSettings]
     activation: str
     epsilon: float
     causal: bool
@@ -149,7 +149,7 @@ def _activation(config: Mapping[str, Any], key: str) -> str:
     return activation_of({key: "gelu_pytorch_tanh", **config}, key)
 
 
-def _layers(config: Mapping[str, Any], kind: str) -> list[Layer]:
+def _layers(config: Mapping[str, Any], kind: str) -> list[LayerSettings]:
     count = size_of(config, "num_hidden_layers")
     if kind in (GEMMA, GEMMA2):
         return _gemma_layers(config, kind, count)
@@ -165,12 +165,12 @@ def _layers(config: Mapping[str, Any], kind: str) -> list[Layer]:
         window = size_of(config, "sliding_window") - 1
     head, key_heads = _head(config, kind), _key_heads(config)
     return [
-        Layer(base=base, reach=window if each == SLIDING else None, head=head, key_heads=key_heads)
+        LayerSettings(base=base, reach=window if each == SLIDING else None, head=head, key_heads=key_heads)
         for each in kinds
     ]
 
 
-def _gemma_layers(config: Mapping[str, Any], kind: str, count: int) -> list[Layer]:
+def _gemma_layers(config: Mapping[str, Any], kind: str, count: int) -> list[LayerSettings]:
     """Two bases, and a window that is said by its whole width where tokens see both ways, or by its reach (the second)."""
     parameters = config.get("rope_parameters") or {}
     own = {FULL: ("rope_theta", 1_000_000.0), SLIDING: ("rope_local_base_freq", 10_000.0)}
@@ -190,7 +190,7 @@ def _gemma_layers(config: Mapping[str, Any], kind: str, count: int) -> list[Laye
         window = size_of(config, "sliding_window", 4096)
         reach = window // 2 if config.get("use_bidirectional_attention") else window - 1
     return [
-        Layer(
+        LayerSettings(
             base=bases[each],
             reach=reach if each == SLIDING else None,
             head=_head(own_config, kind),

@@ -12,7 +12,7 @@ from edgepack.device.record import record_files
 from edgepack_oci.content.proof import devices_tags, proof_of
 from edgepack_oci.content.reference import Reference
 from edgepack_oci.content.release import Packed, make_release
-from edgepack_oci.places.layout import Layout
+from edgepack_oci.places.layout import OciLayout
 from edgepack_oci.places.place import Place
 from edgepack_oci.places.registry import open_registry
 
@@ -41,7 +41,7 @@ def open_place(
         with open_registry(reference, push=push, plain_http=plain_http, context=context) as registry:
             yield registry
         return
-    layout = Layout(folder=Path(reference.name))
+    layout = OciLayout(folder=Path(reference.name))
     if push:
         layout.create()
     yield layout

@@ -22,7 +22,7 @@ from edgepack.errors import OutputError, SignatureError
 from edgepack.files.exchange import exchange
 from edgepack.files.store import disk_errors
 from edgepack_updates.reading import Delta, opened_delta
-from edgepack_updates.steps import Plan, Step, damaged
+from edgepack_updates.steps import DeltaPlan, DeltaStep, damaged
 from edgepack_updates.zstd import decompress
 
 ALWAYS_ALLOWED, RATIO = 256 << 20, 100
@@ -145,7 +145,7 @@ def version_of(bundle: Bundle) -> str | None:
         return None
 
 
-def _require_sizes(plan: Plan, delta: Path, old: Bundle) -> None:
+def _require_sizes(plan: DeltaPlan, delta: Path, old: Bundle) -> None:
     """Raise ``BundleError`` for what would fill the disk."""
     given = delta.stat().st_size + sum(int(file["size"]) for file in old.manifest["files"])
     if sum(step.size for step in plan.steps) > max(ALWAYS_ALLOWED, RATIO * given):
@@ -186,13 +186,13 @@ def _fill(making: _Making, work: Path) -> None:
             raise damaged(f"{step.path} leads out of the bundle")
 
 
-def _is_made(place: Path, step: Step) -> bool:
+def _is_made(place: Path, step: DeltaStep) -> bool:
     if place.is_symlink() or not place.is_file() or place.stat().st_size != step.size:
         return False
     return oct(place.stat().st_mode & 0o777) == oct(int(step.mode, 8)) and sha256_of(place) == step.sha256
 
 
-def _make_file(making: _Making, step: Step, place: Path) -> None:
+def _make_file(making: _Making, step: DeltaStep, place: Path) -> None:
     source, mode = making.old / step.old, int(step.mode, 8)
     if step.how != "whole" and not source.is_file():
         raise damaged(f"{step.path} is to be made of {step.old}, which the old bundle does not have")
@@ -218,7 +218,7 @@ def _make_file(making: _Making, step: Step, place: Path) -> None:
     temporary.rename(place)
 
 
-def _checked(work: Path, plan: Plan) -> Bundle:
+def _checked(work: Path, plan: DeltaPlan) -> Bundle:
     """The finished folder as a bundle, every file as its manifest lists it."""
     if hashlib.sha256((work / MANIFEST).read_bytes()).hexdigest() != plan.new:
         raise damaged("the bundle that it makes is not the one that it names")

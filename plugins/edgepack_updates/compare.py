@@ -26,7 +26,7 @@ GLOSSES, WORDS = 2000, 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class BundleChange:
     """A setting that is another one in the new bundle."""
 
     what: str
@@ -75,10 +75,10 @@ class Drift:
     """Why the programs were not run."""
 
 
-def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[BundleChange, ...]:
     """What of two manifests a user sees, in the manifests' order."""
     rows = [(what, _said(read(old)), _said(read(new))) for what, read in _READ.items()]
-    return tuple(Change(what=what, old=one, new=other) for what, one, other in rows if one != other)
+    return tuple(BundleChange(what=what, old=one, new=other) for what, one, other in rows if one != other)
 
 
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "merges.txt", "sentencepiece.bpe.model", "spiece.model")

@@ -11,7 +11,7 @@ from typing import Any
 from edgepack.api import BuildContext, Bundle
 from edgepack.api.kit import written_beside
 from edgepack.bundles.manifest import MANIFEST, SIGNATURE, file_entry
-from edgepack_updates.steps import LIST, Plan, Step, write_plan
+from edgepack_updates.steps import LIST, DeltaPlan, DeltaStep, write_plan
 from edgepack_updates.zstd import compress
 
 LINK = "link"
@@ -25,7 +25,7 @@ WORTHWHILE = 4
 class Made:
     """A delta that is not yet in one file."""
 
-    plan: Plan
+    plan: DeltaPlan
     members: Mapping[str, Path]
     parts: Mapping[str, int]
     """Part of the bundle → bytes that its new files take in the delta."""
@@ -48,7 +48,7 @@ def make_delta(old: Bundle, new: Bundle, folder: Path, *, context: BuildContext)
     folder.mkdir(parents=True)
     before = {entry["path"]: entry for entry in _entries(old) if entry["path"] != SIGNATURE}
     entries = sorted(_entries(new), key=lambda entry: entry["mode"] == LINK)
-    steps: list[Step] = []
+    steps: list[DeltaStep] = []
     members: dict[str, Path] = {}
     parts = dict.fromkeys((str(entry["part"]) for entry in entries), 0)
     with context.progress("delta", sum(int(entry["size"]) for entry in entries), unit="B") as bar:
@@ -59,7 +59,7 @@ def make_delta(old: Bundle, new: Bundle, folder: Path, *, context: BuildContext)
                 members[step.member] = folder / step.member
                 parts[entry["part"]] += members[step.member].stat().st_size
             bar.advance(int(entry["size"]))
-    plan = Plan(
+    plan = DeltaPlan(
         old=before[MANIFEST]["sha256"],
         new=next(entry["sha256"] for entry in entries if entry["path"] == MANIFEST),
         old_name=old.name,
@@ -98,12 +98,12 @@ def _entries(bundle: Bundle) -> Iterator[Mapping[str, Any]]:
 
 def _step(
     entry: Mapping[str, Any], before: Mapping[str, Mapping[str, Any]], old: Bundle, new: Bundle, place: Path
-) -> Step:
+) -> DeltaStep:
     said = {name: entry[name] for name in ("mode", "sha256", "size", "path")}
     if entry["mode"] == LINK:
-        return Step(how="link", **said, old=(new.directory / entry["path"]).readlink().as_posix())
+        return DeltaStep(how="link", **said, old=(new.directory / entry["path"]).readlink().as_posix())
     if (kept := _same(entry, before)) is not None:
-        return Step(how="keep", **said, old=kept)
+        return DeltaStep(how="keep", **said, old=kept)
     source, base = new.directory / str(entry["path"]), _base(entry, before, old, new)
     patched = base is not None and compress(source, place, old=old.directory / base)
     if not patched or place.stat().st_size * WORTHWHILE > source.stat().st_size:
@@ -111,9 +111,9 @@ def _step(
         compress(source, whole)
         if not patched or whole.stat().st_size <= place.stat().st_size:
             shutil.move(whole, place)
-            return Step(how="whole", **said, member=place.name)
+            return DeltaStep(how="whole", **said, member=place.name)
         whole.unlink()
-    return Step(how="patch", **said, old=str(base), member=place.name)
+    return DeltaStep(how="patch", **said, old=str(base), member=place.name)
 
 
 def _same(entry: Mapping[str, Any], before: Mapping[str, Mapping[str, Any]]) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from edgepack.api import BundleError
-from edgepack_updates.steps import LIST, MOST_FILES, Plan, damaged, read_plan
+from edgepack_updates.steps import LIST, MOST_FILES, DeltaPlan, damaged, read_plan
 
 MOST = 16 << 20
 """Bytes that a delta's list may have."""
@@ -21,7 +21,7 @@ class Delta:
 
     tar: tarfile.TarFile
     members: Mapping[str, tarfile.TarInfo]
-    plan: Plan
+    plan: DeltaPlan
 
     @contextmanager
     def content(self, name: str) -> Iterator[IO[bytes]]:
@@ -59,7 +59,7 @@ def _members(tar: tarfile.TarFile) -> Mapping[str, tarfile.TarInfo]:
     return found
 
 
-def _plan(tar: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo]) -> Plan:
+def _plan(tar: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo]) -> DeltaPlan:
     with _content(tar, members, LIST) as content:
         text = content.read(MOST)
     try:

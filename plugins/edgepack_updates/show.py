@@ -11,7 +11,7 @@ from edgepack.api.kit import Number, Word, add_row, table
 from edgepack.records.report import DownloadCost
 from edgepack.tables import blocks, column_megabytes
 from edgepack.terminal_text import foreign_words
-from edgepack_updates.compare import Change, Drift
+from edgepack_updates.compare import BundleChange, Drift
 from edgepack_updates.verdict import Verdict
 
 SCHEMA = 1
@@ -38,7 +38,7 @@ class Difference:
     old_said_by: Word
     """Whose word the old bundle's manifest and golden vectors are."""
     new_said_by: Word
-    changes: tuple[Change, ...]
+    changes: tuple[BundleChange, ...]
     parts: tuple[PartChange, ...]
     archive_before: int
     archive_after: int

@@ -34,7 +34,7 @@ LONGEST = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class DeltaStep:
     """How one file of the new bundle comes to be."""
 
     how: str
@@ -50,7 +50,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class DeltaPlan:
     """What a delta says of itself."""
 
     old: str
@@ -58,11 +58,11 @@ class Plan:
     new: str
     old_name: str
     new_name: str
-    steps: tuple[Step, ...]
+    steps: tuple[DeltaStep, ...]
     """The new manifest.json is among them, and a signature."""
 
 
-def write_plan(plan: Plan) -> str:
+def write_plan(plan: DeltaPlan) -> str:
     """The text of ``delta.tsv``. Raises ``BundleError`` for more files than are read."""
     if len(plan.steps) > MOST_FILES:
         raise BundleError(
@@ -77,7 +77,7 @@ def write_plan(plan: Plan) -> str:
     return "".join("\t".join(row) + "\n" for row in (*rows, *steps, ("end",)))
 
 
-def read_plan(text: str) -> Plan:
+def read_plan(text: str) -> DeltaPlan:
     """Raises ``BundleError`` for a list that is cut off, or that would write outside of the new bundle."""
     rows = [line.split("\t") for line in text.split("\n")]
     if tuple(rows[0]) != HEAD:
@@ -101,13 +101,13 @@ def read_plan(text: str) -> Plan:
         raise damaged(f"it makes no {MANIFEST}")
     if any(one.how == "link" != other.how for one, other in pairwise(made)):
         raise damaged("links come last")
-    return Plan(old=old[1], new=new[1], old_name=old[2], new_name=new[2], steps=made)
+    return DeltaPlan(old=old[1], new=new[1], old_name=old[2], new_name=new[2], steps=made)
 
 
-def _step(row: Sequence[str]) -> Step:
+def _step(row: Sequence[str]) -> DeltaStep:
     if len(row) != 7 or not re.fullmatch(r"[0-9]{1,15}", row[3]):
         raise damaged("a line of its list is incomplete")
-    step = Step(
+    step = DeltaStep(
         how=row[0], mode=row[1], sha256=row[2], size=int(row[3]), path=row[4], old=row[5], member=row[6]
     )
     known = {

@@ -22,7 +22,7 @@ from edgepack.api import (
 from edgepack.api.kit import fetch_sources
 from edgepack_windows.import_library import lay_import_library
 from edgepack_windows.imports import exports_of
-from edgepack_windows.layout import Layout, lay_file, layout_of
+from edgepack_windows.layout import PeLayout, lay_file, layout_of
 from edgepack_windows.wine import can_have_wine, find_wine
 
 PROGRAM = "embed.exe"
@@ -44,7 +44,7 @@ class WindowsBuilder:
     context: BuildContext
     runtime: api.RuntimeKind
     check_at_start: bool
-    layout: Layout
+    layout: PeLayout
     library: bool = False
     serve: bool = False
     outputs: tuple[str, ...] = ("scores", "sparse", "tokens")
@@ -99,7 +99,7 @@ class WindowsBuilder:
         self.context.note(f"{name}, {(folder / LIBRARY).stat().st_size / 1e6:.2f} MB")
 
 
-def lay_program(made: RunnerArtifact, layout: Layout) -> Path:
+def lay_program(made: RunnerArtifact, layout: PeLayout) -> Path:
     """A folder with ``embed.exe``, of a program that was linked."""
     folder = layout.context.work_dir / "windows-runner"
     folder.mkdir()

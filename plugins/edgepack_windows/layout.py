@@ -18,7 +18,7 @@ SIGNING = "authenticode names {unsigned} and {signed}, each as a word of its own
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class PeLayout:
     """What a target wants of its files for Windows."""
 
     target: str
@@ -29,7 +29,7 @@ class Layout:
     context: BuildContext
 
 
-def layout_of(target: Target, options: Mapping[str, Any], *, context: BuildContext) -> Layout:
+def layout_of(target: Target, options: Mapping[str, Any], *, context: BuildContext) -> PeLayout:
     """By the options ``serve`` and ``authenticode``. Raises ``TargetError``."""
     said = options["authenticode"] or ""
     words = tuple(shlex.split(said))
@@ -37,10 +37,10 @@ def layout_of(target: Target, options: Mapping[str, Any], *, context: BuildConte
         raise TargetError(
             f"target {target.name}: authenticode = {said!r} does not say where the program is", hint=SIGNING
         )
-    return Layout(target=target.name, serves=options["serve"], sign=words, context=context)
+    return PeLayout(target=target.name, serves=options["serve"], sign=words, context=context)
 
 
-def lay_file(elf: Path, destination: Path, *, layout: Layout) -> None:
+def lay_file(elf: Path, destination: Path, *, layout: PeLayout) -> None:
     """``destination``, a ``.exe`` or a ``.dll``, of a program or a library that was linked.
 
     Raises ``BundleError`` for what Windows would not run or load, ``TargetError`` where the signing command makes no file.
@@ -52,7 +52,7 @@ def lay_file(elf: Path, destination: Path, *, layout: Layout) -> None:
         destination.write_bytes(unsigned.read_bytes())
 
 
-def sign_file(unsigned: Path, signed: Path, *, layout: Layout) -> None:
+def sign_file(unsigned: Path, signed: Path, *, layout: PeLayout) -> None:
     """Before the manifest is made, which has its digest."""
     places = {"{unsigned}": str(unsigned), "{signed}": str(signed)}
     layout.context.run([places.get(word, word) for word in layout.sign])
@@ -65,7 +65,7 @@ def sign_file(unsigned: Path, signed: Path, *, layout: Layout) -> None:
     layout.context.note(f"{signed.name} signed by {Path(layout.sign[0]).name}")
 
 
-def _laid_out(elf: Path, name: str, layout: Layout) -> Path:
+def _laid_out(elf: Path, name: str, layout: PeLayout) -> Path:
     """The file as Windows wants it, made once."""
 
     def make(folder: Path) -> None:

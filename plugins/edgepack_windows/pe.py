@@ -42,7 +42,7 @@ EXPORT, IMPORT, RELOCATIONS, ADDRESS_TABLE = 0, 1, 5, 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class PeSection:
     """One section of the finished file; ``address`` is relative to the base."""
 
     name: str
@@ -79,7 +79,7 @@ def windows_library(elf: bytes, *, name: str) -> bytes:
 
 
 def _laid_out(
-    image: "_Image", sections: list[Section], directories: dict[int, tuple[int, int]], *, kind: int = 0
+    image: "_Image", sections: list[PeSection], directories: dict[int, tuple[int, int]], *, kind: int = 0
 ) -> bytes:
     """With imports and base relocations after these sections."""
     imports, table = _imports([*image.imported], _end(sections))
@@ -94,13 +94,13 @@ def _laid_out(
     return _file(sections, directories, entry=image.file.header[4] + SHIFT, base=image.base, kind=kind)
 
 
-def _end(sections: Sequence[Section]) -> int:
+def _end(sections: Sequence[PeSection]) -> int:
     """Where the next one begins: Windows loads none that have gaps between them."""
     return _up(sections[-1].address + sections[-1].size, PAGE)
 
 
-def _appended(sections: Sequence[Section], name: str, data: bytes, flags: int) -> Section:
-    return Section(name=name, address=_end(sections), size=len(data), data=data, flags=flags)
+def _appended(sections: Sequence[PeSection], name: str, data: bytes, flags: int) -> PeSection:
+    return PeSection(name=name, address=_end(sections), size=len(data), data=data, flags=flags)
 
 
 def _up(number: int, step: int) -> int:
@@ -150,7 +150,7 @@ class _Image:
                 yield from (at + 8 * bit for bit in range(63) if word >> (bit + 1) & 1)
                 at += 8 * 63
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[PeSection]:
         """One a segment, up to the next one, with addresses as they are at the base."""
         loads = self.file.loads
         starts = [load.address // PAGE * PAGE for load in loads]
@@ -167,7 +167,7 @@ class _Image:
                     data[place - start : place - start + 8] = struct.pack("<Q", addend + SHIFT + self.base)
             name, flags = self._kind(load)
             size = (end if after is None else after) - start
-            yield Section(name=name, address=start + SHIFT, size=size, data=bytes(data), flags=flags)
+            yield PeSection(name=name, address=start + SHIFT, size=size, data=bytes(data), flags=flags)
 
     def _kind(self, load: ElfSegment) -> tuple[str, int]:
         """What is only relocated is not writable afterwards."""
@@ -263,7 +263,12 @@ def _relocations(places: Sequence[int]) -> bytes:
 
 
 def _file(
-    sections: Sequence[Section], directories: dict[int, tuple[int, int]], *, entry: int, base: int, kind: int
+    sections: Sequence[PeSection],
+    directories: dict[int, tuple[int, int]],
+    *,
+    entry: int,
+    base: int,
+    kind: int,
 ) -> bytes:
     """Headers, then each section's bytes."""
     stub = 0x40

@@ -19,7 +19,7 @@ from edgepack.api import (
     read_options,
 )
 from edgepack_windows.builder import PROGRAM, lay_program, require_windows
-from edgepack_windows.layout import Layout, layout_of
+from edgepack_windows.layout import PeLayout, layout_of
 from edgepack_windows.wine import can_have_wine, find_wine
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class WindowsStaticBuilder:
     target: Target
     context: BuildContext
     table: StaticBuilder
-    layout: Layout
+    layout: PeLayout
     outputs: tuple[str, ...] = ()
 
     def require_model(self, source: ModelSource) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.golden import digest_of
 from edgepack.bundles.manifest import open_bundle
-from edgepack.device.check import Asked, verify_on
+from edgepack.device.check import DeviceCheck, verify_on
 from edgepack.device.describe import describe
 from edgepack.device.fit import fits
 from edgepack.device.record import kept_results, record_file_of, require_device, write_record
@@ -187,7 +187,7 @@ def verify_on_devices(
             require_facts(bundle, source)
             require_sound(bundle, context=context)
         options = limits or _limits(bundle, context)
-        asked = Asked(
+        asked = DeviceCheck(
             bundle=bundle,
             source=source,
             options=replace(options, gate=gate or options.gate),

@@ -20,7 +20,7 @@ from edgepack_windows.pe import (
     IMPORT,
     READ,
     Imported,
-    Section,
+    PeSection,
     _exports,
     _file,
     _imports,
@@ -38,9 +38,9 @@ def a_file(functions: tuple[str, ...] = FUNCTIONS, library: str = "KERNEL32.dll"
     imports, table = _imports([imported], 0x2000)
     exports = _exports({"embed_close": 0x1008, "embed_open": 0x1000}, "embed.dll", 0x100000)
     sections = [
-        Section(name=".text", address=0x1000, size=16, data=bytes(16), flags=CODE | EXECUTE | READ),
-        Section(name=".idata", address=0x2000, size=len(imports), data=imports, flags=DATA | READ),
-        Section(name=".edata", address=0x100000, size=len(exports), data=exports, flags=DATA | READ),
+        PeSection(name=".text", address=0x1000, size=16, data=bytes(16), flags=CODE | EXECUTE | READ),
+        PeSection(name=".idata", address=0x2000, size=len(imports), data=imports, flags=DATA | READ),
+        PeSection(name=".edata", address=0x100000, size=len(exports), data=exports, flags=DATA | READ),
     ]
     directories = {IMPORT: table, EXPORT: (0x100000, len(exports))}
     return _file(sections, directories, entry=0x1000, base=BASE, kind=0)

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgepack.project.file import Wanted
-from edgepack.project.jobs import Order, Result
+from edgepack.project.jobs import Job, Result
 from edgepack.project.matrix import Cell
 
 
-def orders_of(*names: str, claims: Path) -> list[Order]:
+def orders_of(*names: str, claims: Path) -> list[Job]:
     """One for each name, which is its model."""
     return [
-        Order(
+        Job(
             cell=Cell(wanted=Wanted(targets=("t",), model=name), target="t"),
             number=number,
             claims=str(claims),
@@ -22,7 +22,7 @@ def orders_of(*names: str, claims: Path) -> list[Order]:
     ]
 
 
-def survive(order: Order) -> Result:
+def survive(order: Job) -> Result:
     """What a cell is made with in these tests: ``once`` kills its first worker, ``always`` each."""
     name = str(order.cell.wanted.model)
     marker = Path(str(order.claims)) / name

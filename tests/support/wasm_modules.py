@@ -6,7 +6,7 @@ from edgepack_web.foundry.binary import (
     CODE,
     CUSTOM,
     IMPORT,
-    Section,
+    WasmSection,
     encode_module,
     encode_u32,
 )
@@ -28,19 +28,23 @@ def module(
     exports: dict[str, int],
     *,
     imported: Sequence[str] = (),
-    extra: Sequence[Section] = (),
+    extra: Sequence[WasmSection] = (),
 ) -> bytes:
     """Functions of one number that give one; ``imported`` come first. ``extra`` sections stand before the code."""
     unary = bytes([0x60, 1, I32, 1, I32])
-    parts = [Section(id=TYPE, content=vector(unary))]
+    parts = [WasmSection(id=TYPE, content=vector(unary))]
     if imported:
         rows = (text("env") + text(name) + bytes([0, 0]) for name in imported)
-        parts.append(Section(id=IMPORT, content=vector(*rows)))
-    parts.append(Section(id=FUNCTION, content=vector(*[encode_u32(0)] * len(code))))
+        parts.append(WasmSection(id=IMPORT, content=vector(*rows)))
+    parts.append(WasmSection(id=FUNCTION, content=vector(*[encode_u32(0)] * len(code))))
     rows = (text(name) + bytes([0]) + encode_u32(index) for name, index in exports.items())
-    parts.append(Section(id=EXPORT, content=vector(*rows)))
+    parts.append(WasmSection(id=EXPORT, content=vector(*rows)))
     return encode_module(
-        [*parts, *extra, Section(id=CODE, content=vector(*(encode_u32(len(body)) + body for body in code)))]
+        [
+            *parts,
+            *extra,
+            WasmSection(id=CODE, content=vector(*(encode_u32(len(body)) + body for body in code))),
+        ]
     )
 
 
@@ -50,11 +54,11 @@ def plus(number: int, *, calls: int | None = None) -> bytes:
     return bytes([1, 2, I32, LOCAL_GET, 0]) + call + bytes([CONST, number, ADD, END])
 
 
-def custom(name: str, content: bytes = b"") -> Section:
-    return Section(id=CUSTOM, content=text(name) + content)
+def custom(name: str, content: bytes = b"") -> WasmSection:
+    return WasmSection(id=CUSTOM, content=text(name) + content)
 
 
-def linking(*symbols: bytes) -> Section:
+def linking(*symbols: bytes) -> WasmSection:
     table = vector(*symbols)
     return custom("linking", bytes([2, 8]) + encode_u32(len(table)) + table)
 

@@ -19,7 +19,7 @@ from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
 from edgepack.recorded.beside import MOST, record_beside
 from edgepack.recorded.measured_again import report_again
-from edgepack.records.report import Made, Memory, OutputFigures, Report, Scores, TaskFigure, Verification
+from edgepack.records.report import BuildInfo, Memory, OutputFigures, Report, Scores, TaskFigure, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.reports.measure import measure, weigh
 from edgepack.reports.page.facts import facts_of
@@ -58,7 +58,7 @@ def write(folder: Path, context: HostContext) -> Write:
         report = replace(
             measure(bundle, PASSED, sizes=weigh(bundle, context=context)),
             proofs=(LevelProof(level="avx2", proved=True, by="this processor, right here", min_cosine=1.0),),
-            made=Made(at="2026-11-01T10:00:00+00:00", machine="their machine", budget=10**9),
+            made=BuildInfo(at="2026-11-01T10:00:00+00:00", machine="their machine", budget=10**9),
             memory=Memory(
                 budget=10**8, threads=1, tokens=9, enforced_by="RLIMIT", one_text=1, batch=2, worst=3
             ),

@@ -27,7 +27,7 @@ TAG = "org.opencontainers.image.ref.name"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class OciLayout:
     """The place (``edgepack_oci.places.place.Place``)."""
 
     folder: Path

@@ -17,7 +17,7 @@ class WasmError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class WasmSection:
     """A section as it stands: its number and what is in it."""
 
     id: int
@@ -91,19 +91,19 @@ class Reader:
             self.u32()
 
 
-def sections(module: bytes) -> list[Section]:
+def sections(module: bytes) -> list[WasmSection]:
     """The sections of a module, in their order. Raises ``WasmError`` for anything else."""
     if module[: len(MAGIC)] != MAGIC:
         raise WasmError("not a WebAssembly module")
     reader = Reader(module, len(MAGIC))
-    found: list[Section] = []
+    found: list[WasmSection] = []
     while not reader.at_end:
         id = reader.byte()
-        found.append(Section(id=id, content=reader.bytes(reader.u32())))
+        found.append(WasmSection(id=id, content=reader.bytes(reader.u32())))
     return found
 
 
-def encode_module(parts: Sequence[Section]) -> bytes:
+def encode_module(parts: Sequence[WasmSection]) -> bytes:
     """A module of these sections."""
     pieces = [MAGIC]
     for part in parts:
@@ -121,12 +121,12 @@ def encode_u32(value: int) -> bytes:
     return bytes(out)
 
 
-def section(parts: Sequence[Section], id: int) -> Section | None:
+def section(parts: Sequence[WasmSection], id: int) -> WasmSection | None:
     """The section with this number, which a module has at most once."""
     return next((part for part in parts if part.id == id), None)
 
 
-def imports(parts: Sequence[Section]) -> list[Import]:
+def imports(parts: Sequence[WasmSection]) -> list[Import]:
     """A module's imports, in their order."""
     found = section(parts, IMPORT)
     if found is None:
@@ -153,12 +153,12 @@ def _import(reader: Reader) -> Import:
     return Import(module=module, name=name, kind=kind)
 
 
-def imported_functions(parts: Sequence[Section]) -> int:
+def imported_functions(parts: Sequence[WasmSection]) -> int:
     """How many functions come before a module's own."""
     return sum(1 for each in imports(parts) if each.kind == FUNCTION_KIND)
 
 
-def bodies(parts: Sequence[Section]) -> list[bytes]:
+def bodies(parts: Sequence[WasmSection]) -> list[bytes]:
     """The code of each of a module's own functions, without its length: locals, then instructions."""
     found = section(parts, CODE)
     return [] if found is None else list(_bodies(Reader(found.content)))
@@ -171,7 +171,7 @@ def _bodies(reader: Reader) -> Iterator[bytes]:
         raise WasmError("the code section does not end where it should")
 
 
-def function_names(parts: Sequence[Section]) -> dict[int, str]:
+def function_names(parts: Sequence[WasmSection]) -> dict[int, str]:
     """Index → name of functions, where the module has its name section."""
     found = next((part for part in parts if part.name == "name"), None)
     if found is None:

@@ -62,7 +62,7 @@ class Emscripten:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class CompilePlan:
     """What has to be fetched for the toolchain, for people to know beforehand."""
 
     missing: Sequence[str]
@@ -86,13 +86,13 @@ class Plan:
 UNPACKED = 90_000_000
 
 
-def installation_plan(context: BuildContext) -> Plan:
+def installation_plan(context: BuildContext) -> CompilePlan:
     """What ``emscripten`` would fetch, and into which folder."""
     table = _catalogue()
     archives = _archives(table)
     missing = [archive for archive in archives if not store_path(archive, context).is_file()]
     sizes = {entry["file"]: int(entry["size"]) for part in _PARTS for entry in table[part]["packages"]}
-    return Plan(
+    return CompilePlan(
         missing=[archive.file for archive in missing],
         download=sum(sizes[archive.file] for archive in missing),
         unpacked=UNPACKED,

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgepack.foundry.toolchains.symbols import Symbols
-from edgepack_web.foundry.binary import FUNCTION_KIND, Import, Reader, Section, WasmError, imports, sections
+from edgepack_web.foundry.binary import (
+    FUNCTION_KIND,
+    Import,
+    Reader,
+    WasmError,
+    WasmSection,
+    imports,
+    sections,
+)
 
 _SYMBOL_TABLE = 8
 _WEAK, _LOCAL, _UNDEFINED, _EXPLICIT_NAME = 1, 2, 0x10, 0x40
@@ -34,7 +42,7 @@ def wasm_symbols(module: bytes) -> Symbols:
     return Symbols(defines=frozenset(), weak=frozenset(), needs=frozenset())
 
 
-def _symbols(reader: Reader, parts: Sequence[Section]) -> Symbols:
+def _symbols(reader: Reader, parts: Sequence[WasmSection]) -> Symbols:
     defines: set[str] = set()
     weak: set[str] = set()
     needs: set[str] = set()

@@ -33,7 +33,7 @@ from edgepack.verifier.run import OWN_KINDS, BundleRunner, failure_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class DeviceCheck:
     """What a bundle is judged by, whatever device it is on."""
 
     bundle: Bundle
@@ -52,7 +52,7 @@ class _Kept:
     vectors: Sequence[Sequence[float]] = field(default_factory=list)
 
 
-def verify_on(at: Address, asked: Asked, *, context: BuildContext) -> DeviceResult:
+def verify_on(at: Address, asked: DeviceCheck, *, context: BuildContext) -> DeviceResult:
     """Run a bundle on a device and compare what it answers; nothing stays there.
 
     The status is ``passed``, or ``not verified`` where the device lacks what the bundle needs, such as a GPU. Raises ``EdgepackError``:
@@ -95,7 +95,7 @@ def verify_on(at: Address, asked: Asked, *, context: BuildContext) -> DeviceResu
     )
 
 
-def _verified(asked: Asked, runner: BundleRunner, kept: _Kept, context: BuildContext) -> Verification:
+def _verified(asked: DeviceCheck, runner: BundleRunner, kept: _Kept, context: BuildContext) -> Verification:
     published = verification_texts()
 
     def embed(bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:

@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class PendingBuilders:
     """Which builders there are, and which of them were asked for something that is not answered yet, the first first."""
 
     builders: Callable[[], Mapping[str, RegisteredBuilder]]
@@ -35,7 +35,7 @@ class Asked:
     names: tuple[str, ...] = ()
 
 
-ASKED: ContextVar[Asked] = ContextVar("ASKED")
+PENDING: ContextVar[PendingBuilders] = ContextVar("PENDING")
 """Set while a builder's plugin is called, for ``builder_of``."""
 
 
@@ -55,25 +55,25 @@ class RegisteredBuilder:
     @contextmanager
     def asked(self, called: str) -> Iterator[None]:
         """Around each call: what it raises is the plugin's fault. Raises ``PluginError`` for builders that ask in a circle."""
-        before = ASKED.get(None) or Asked(builders=self.others, delegates=self.delegates)
+        before = PENDING.get(None) or PendingBuilders(builders=self.others, delegates=self.delegates)
         names = (*before.names, self.spec.name)
         if self.spec.name in before.names:
             raise PluginError(
                 f"plugin {self.plugin}: builders delegate in a circle: {' → '.join(names)}",
                 hint="a builder may delegate to others, not to one that delegates to it",
             )
-        token = ASKED.set(replace(before, names=names))
+        token = PENDING.set(replace(before, names=names))
         try:
             with blamed_on(self.plugin, called):
                 yield
         finally:
-            ASKED.reset(token)
+            PENDING.reset(token)
 
     def create(self, target: Target, context: BuildContext) -> Builder:
         """The object that makes the target's bundle; raises ``PluginError`` for one that cannot."""
         with self.asked("make"):
-            if len(ASKED.get().names) > 1:
-                ASKED.get().delegates[self.spec.name] = self
+            if len(PENDING.get().names) > 1:
+                PENDING.get().delegates[self.spec.name] = self
             made = self.spec.make(target, context)
         with blamed_on(self.plugin, "make"):
             lacking = [name for name in STEPS if not callable(getattr(made, name, None))]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from edgepack.context import BuildContext, perhaps_broken
 from edgepack.errors import PluginError
 from edgepack.options import OptionTable
-from edgepack.plugins.builder import ASKED, RegisteredBuilder
+from edgepack.plugins.builder import PENDING, RegisteredBuilder
 from edgepack.plugins.host import load_plugins
 from edgepack.plugins.spec import TargetBuilder
 from edgepack.records.target import Target
@@ -45,7 +45,7 @@ def builder_of(name: str) -> Delegate:
 
     Builders that delegate in a circle end in a ``PluginError`` once one is asked again.
     """
-    asked = ASKED.get(None)
+    asked = PENDING.get(None)
     known = asked.builders() if asked else load_plugins().builders
     if name not in known:
         raise PluginError(

@@ -12,7 +12,7 @@ from edgepack.errors import EdgepackError, SignatureError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.project.build_cell import make_cell, settle
-from edgepack.project.jobs import Order, Result, failed
+from edgepack.project.jobs import Job, Result, failed
 from edgepack.project.matrix import Cell
 from edgepack.project.state_file import signing
 from edgepack.project.stores import open_shared
@@ -61,7 +61,7 @@ def build_cells(
     claims = context.work_dir / "claims"
     claims.mkdir()
     orders = [
-        Order(
+        Job(
             cell=cell,
             number=number,
             claims=str(claims),
@@ -107,8 +107,8 @@ def _require_sense(by: Workforce, host: PluginHost) -> None:
 
 
 def _one_by_one(
-    orders: Sequence[Order], *, host: PluginHost, context: HostContext
-) -> Iterator[tuple[Order, Result]]:
+    orders: Sequence[Job], *, host: PluginHost, context: HostContext
+) -> Iterator[tuple[Job, Result]]:
     """In this process, with the whole story of each."""
     for order in orders:
         own = replace(context, work_dir=context.work_dir / str(order.number))
@@ -141,8 +141,8 @@ def _signed(result: Result, key: PrivateKey | None, context: HostContext) -> Res
 
 
 def _by_others(
-    orders: Sequence[Order], by: Workforce, *, host: PluginHost, context: HostContext
-) -> Iterator[tuple[Order, Result]]:
+    orders: Sequence[Job], by: Workforce, *, host: PluginHost, context: HostContext
+) -> Iterator[tuple[Job, Result]]:
     if by.executor is None:
         yield from in_processes(orders, jobs=by.jobs or 1)
         return

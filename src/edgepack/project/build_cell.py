@@ -21,7 +21,7 @@ from edgepack.models.export.source_key import source_key
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import PluginHost, load_plugins
-from edgepack.project.jobs import Order, Result, failed
+from edgepack.project.jobs import Job, Result, failed
 from edgepack.project.matrix import Cell
 from edgepack.project.remote_results import KIND, offer, take
 from edgepack.project.state_file import is_up_to_date, memory_of, remember
@@ -32,7 +32,7 @@ from edgepack.records.target import Target
 from edgepack.targets import with_reading
 
 
-def work(order: Order) -> Result:
+def work(order: Job) -> Result:
     """Make a cell in a process of another pool or machine; its warnings are told by whoever asked for it."""
     with host_context(story=Story(quiet=True), offline=order.offline, host=_plugins()) as context:
         return make_cell(order, host=_plugins(), context=context)
@@ -43,7 +43,7 @@ def _plugins() -> PluginHost:
     return load_plugins()
 
 
-def make_cell(order: Order, *, host: PluginHost, context: HostContext) -> Result:
+def make_cell(order: Job, *, host: PluginHost, context: HostContext) -> Result:
     """Whatever goes wrong with a cell is its result."""
     started, told = time.monotonic(), len(context.story.warnings)
     try:
@@ -57,7 +57,7 @@ def make_cell(order: Order, *, host: PluginHost, context: HostContext) -> Result
     return replace(made, seconds=seconds, warnings=tuple(context.story.warnings[told:]))
 
 
-def _make(order: Order, *, host: PluginHost, context: HostContext) -> Result:
+def _make(order: Job, *, host: PluginHost, context: HostContext) -> Result:
     if order.version != edgepack.__version__:
         raise UsageError(
             f"the worker has edgepack {edgepack.__version__}, and {order.version} asks it",
@@ -105,7 +105,7 @@ def _make(order: Order, *, host: PluginHost, context: HostContext) -> Result:
     return replace(done, state="made", report=outcome.report)
 
 
-def settle(result: Result, order: Order, *, host: PluginHost, context: HostContext) -> Result:
+def settle(result: Result, order: Job, *, host: PluginHost, context: HostContext) -> Result:
     """Bring the bundle that a worker with another disk made, or found in the store, to its place.
 
     Raises ``UsageError`` where another cell has it, ``OutputError`` where the store has lost the bundle.
@@ -130,7 +130,7 @@ def _there(shared: SharedStore | None) -> SharedStore:
     return shared
 
 
-def _claim(place: Path, order: Order) -> None:
+def _claim(place: Path, order: Job) -> None:
     """Two cells of a build that are made at one place are one too many. A cell that is made again has its claim already."""
     assert order.claims is not None
     claim = Path(order.claims) / hashlib.sha256(str(place).encode()).hexdigest()

@@ -29,7 +29,7 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class Job:
     """What a worker needs to know to make a cell."""
 
     cell: Cell
@@ -44,5 +44,5 @@ class Order:
     version: str = edgepack.__version__
 
 
-def failed(order: Order, error: EdgepackError) -> Result:
+def failed(order: Job, error: EdgepackError) -> Result:
     return Result(label=order.cell.label, state="failed", seconds=0.0, error=error)

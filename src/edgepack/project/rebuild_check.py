@@ -44,7 +44,7 @@ _UMASK = 0o077
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class Rebuild:
     """What is to be built: all that the second process needs to know."""
 
     target: Target
@@ -63,7 +63,7 @@ def require_reproducible(
     with context.story.step("again"), tempfile.TemporaryDirectory(prefix="edgepack-again-") as folder:
         root = Path(folder).resolve()
         _lay_store(root / "another cache", context.store.root)
-        order = Order(
+        order = Rebuild(
             target=_absolute(target),
             model=str(Path(model).absolute()) if model and Path(model).exists() else model,
             output=root / "another output",
@@ -96,7 +96,7 @@ def _lay_store(root: Path, store: Path) -> None:
             (root / kind).symlink_to(store / kind)
 
 
-def _build_elsewhere(order: Order, root: Path, context: HostContext) -> None:
+def _build_elsewhere(order: Rebuild, root: Path, context: HostContext) -> None:
     for name in ("another home", "another folder", "another work folder"):
         (root / name).mkdir()
     file = root / "order"
@@ -137,7 +137,7 @@ def _absolute_values(options: Mapping[str, Any]) -> dict[str, Any]:
 def main(file: str) -> None:
     """The second process."""
     os.umask(_UMASK)
-    order: Order = pickle.loads(Path(file).read_bytes())
+    order: Rebuild = pickle.loads(Path(file).read_bytes())
     host = load_plugins()
     with host_context(offline=order.offline, host=host) as context:
         build(order.target, model=order.model, output=order.output, host=host, context=context)

@@ -14,36 +14,34 @@ from multiprocessing.connection import wait as wait_for_end
 from typing import NoReturn
 
 from edgepack.errors import ToolError
-from edgepack.project.jobs import Order, Result, failed
+from edgepack.project.jobs import Job, Result, failed
 
-Work = Callable[[Order], Result]
+Work = Callable[[Job], Result]
 TRIES = 3
 """Workers that a cell may cost."""
 SECONDS_TO_CLEAN_UP = 30
 COMPILERS = "EDGEPACK_JOBS"
 
 
-def work(order: Order) -> Result:
+def work(order: Job) -> Result:
     """Make a cell. What that takes to import is imported by whoever is asked for one."""
     from edgepack.project.build_cell import work
 
     return work(order)
 
 
-def in_processes(orders: Sequence[Order], *, jobs: int, do: Work = work) -> Iterator[tuple[Order, Result]]:
+def in_processes(orders: Sequence[Job], *, jobs: int, do: Work = work) -> Iterator[tuple[Job, Result]]:
     """Results as they come. Cells whose worker died are made again, one by one: which of them kills its worker shows then."""
     waiting = deque(orders)
     while waiting:
-        lost: list[Order] = []
+        lost: list[Job] = []
         with _pool(min(jobs, len(waiting))) as pool:
             yield from _until_one_dies(pool, waiting, jobs, lost, do)
         for order in lost:
             yield order, _alone(order, do)
 
 
-def elsewhere(
-    orders: Sequence[Order], executor: Executor, *, do: Work = work
-) -> Iterator[tuple[Order, Result]]:
+def elsewhere(orders: Sequence[Job], executor: Executor, *, do: Work = work) -> Iterator[tuple[Job, Result]]:
     """Results as they come; whom the executor gives a cell to when a worker dies is its own business."""
     futures = {executor.submit(do, order): order for order in orders}
     for future in as_completed(futures):
@@ -56,10 +54,10 @@ def elsewhere(
 
 
 def _until_one_dies(
-    pool: ProcessPoolExecutor, waiting: deque[Order], jobs: int, lost: list[Order], do: Work
-) -> Iterator[tuple[Order, Result]]:
+    pool: ProcessPoolExecutor, waiting: deque[Job], jobs: int, lost: list[Job], do: Work
+) -> Iterator[tuple[Job, Result]]:
     """Make as many cells at once as there are workers, so that few are lost with one. What was lost is then in ``lost``."""
-    running: dict[Future[Result], Order] = {}
+    running: dict[Future[Result], Job] = {}
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
@@ -77,7 +75,7 @@ def _until_one_dies(
                 lost.append(order)
 
 
-def _alone(order: Order, do: Work) -> Result:
+def _alone(order: Job, do: Work) -> Result:
     for _ in range(TRIES - 1):
         with _pool(1) as pool:
             try:
@@ -87,7 +85,7 @@ def _alone(order: Order, do: Work) -> Result:
     return _lost(order, f"its worker was killed {TRIES} times")
 
 
-def _lost(order: Order, why: str) -> Result:
+def _lost(order: Job, why: str) -> Result:
     return failed(
         order,
         ToolError(
@@ -97,7 +95,7 @@ def _lost(order: Order, why: str) -> Result:
     )
 
 
-def _submit(pool: ProcessPoolExecutor, do: Work, order: Order) -> Future[Result]:
+def _submit(pool: ProcessPoolExecutor, do: Work, order: Job) -> Future[Result]:
     """Workers start with the first orders; an interrupt at the terminal does not reach them while they do."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

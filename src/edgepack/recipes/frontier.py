@@ -7,7 +7,7 @@ from edgepack.records.report import Verification
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class FrontierPoint:
     """A recipe that was tried."""
 
     name: str
@@ -31,15 +31,15 @@ class Recommendation:
     """The point that is best by one measure, among those within the gate; None when the gate lets none pass."""
 
     wish: str
-    point: Point | None
+    point: FrontierPoint | None
 
 
-def is_dominated(point: Point, others: Iterable[Point]) -> bool:
+def is_dominated(point: FrontierPoint, others: Iterable[FrontierPoint]) -> bool:
     """Whether another point is at least as small a download, as near and as fast, and better in one of the three."""
     return any(_beats(other, point) for other in others)
 
 
-def recommendations(points: Sequence[Point]) -> tuple[Recommendation, Recommendation]:
+def recommendations(points: Sequence[FrontierPoint]) -> tuple[Recommendation, Recommendation]:
     """The smallest and the fastest within the gate."""
     allowed = [point for point in points if point.within]
     return (
@@ -54,7 +54,7 @@ def recommendations(points: Sequence[Point]) -> tuple[Recommendation, Recommenda
     )
 
 
-def _beats(one: Point, other: Point) -> bool:
+def _beats(one: FrontierPoint, other: FrontierPoint) -> bool:
     better = (
         one.compressed_bytes <= other.compressed_bytes,
         one.cosine >= other.cosine,

@@ -25,7 +25,7 @@ from edgepack.models.heads.classification import head_weights
 from edgepack.models.ort.session import open_session, session_options
 from edgepack.models.reference import Text, embed_with_onnxruntime, exported_model
 from edgepack.quantization.layers import matrix_inputs
-from edgepack.recipes.frontier import Point
+from edgepack.recipes.frontier import FrontierPoint
 from edgepack.recipes.prepare import prepare_model
 from edgepack.recipes.registry import RECIPE
 from edgepack.records.figures import shortfalls
@@ -101,7 +101,7 @@ def search(
     names: Sequence[str] = (),
     mixed: bool = True,
     context: BuildContext,
-) -> list[Point]:
+) -> list[FrontierPoint]:
     """Every candidate measured; what was measured before, for the same file on this processor, is not again.
 
     ``options`` are the target's: its format, calibration texts and gate. ``names`` are the recipes to try; empty: all.
@@ -145,11 +145,11 @@ class Trial:
     ) -> None:
         self._source, self._options, self._device, self._context = source, options, device, context
 
-    def point(self, candidate: Candidate) -> Point:
+    def point(self, candidate: Candidate) -> FrontierPoint:
         """The candidate made and measured."""
         made = self._prepared(candidate)
         quality = self._quality(made, verification_texts(), full=self._options.gate == "full", scores=True)
-        return Point(
+        return FrontierPoint(
             name=candidate.name,
             bytes=made.file.stat().st_size,
             compressed_bytes=self._remembered(

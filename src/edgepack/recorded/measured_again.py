@@ -14,7 +14,7 @@ from edgepack.recorded.beside import record_beside
 from edgepack.recorded.devices import record_of, with_devices
 from edgepack.recorded.whose_word import word_of_bundle
 from edgepack.records.bundle import Bundle
-from edgepack.records.report import Made, Memory, PackageSize, Report, Verification
+from edgepack.records.report import BuildInfo, Memory, PackageSize, Report, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.reports.cost import prices_of
 from edgepack.reports.measure import measure, weigh
@@ -37,7 +37,7 @@ class Recorded:
 
     verification: Verification = NOT_RUN
     proofs: tuple[LevelProof, ...] = ()
-    made: Made | None = None
+    made: BuildInfo | None = None
     memory: Memory | None = None
 
 
@@ -82,7 +82,7 @@ def _read(bundle: Bundle, content: Mapping[str, Any]) -> tuple[Recorded, tuple[P
         recorded = Recorded(
             verification=read_table(Verification, content["verification"], where="verification"),
             proofs=check_value(tuple[LevelProof, ...], content.get("proofs", []), "proofs"),
-            made=read_table(Made, content["made"], where="made") if "made" in content else None,
+            made=read_table(BuildInfo, content["made"], where="made") if "made" in content else None,
             memory=read_table(Memory, content["memory"], where="memory") if "memory" in content else None,
         )
         return recorded, tuple(_packages_beside(bundle, content))

@@ -243,7 +243,7 @@ class Section:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class BuildInfo:
     """When and where a bundle was made. This is not part of the bundle, whose bytes do not depend on it."""
 
     at: str
@@ -316,7 +316,7 @@ class Report:
     """Size of the model's original files, in bytes."""
     visits: tuple[Visit, ...] = ()
     """For a bundle that is served as files: downloads per visit, the cold visit first."""
-    made: Made | None = None
+    made: BuildInfo | None = None
     """``None``: not recorded."""
     memory: Memory | None = None
     """``None``: the target has no budget for it, and it was not measured."""

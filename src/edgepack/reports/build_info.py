@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
-from edgepack.records.report import Made
+from edgepack.records.report import BuildInfo
 from edgepack.records.target import Target
 
 
-def made_now(target: Target) -> Made:
+def made_now(target: Target) -> BuildInfo:
     """Here and now, for this target."""
-    return Made(
+    return BuildInfo(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=f"{_processor()}, {os.cpu_count()} threads, {platform.system()} {platform.machine()}",
         settings=target.settings,
@@ -23,7 +23,7 @@ def made_now(target: Target) -> Made:
     )
 
 
-def command_of(manifest: Mapping[str, Any], made: Made | None) -> str:
+def command_of(manifest: Mapping[str, Any], made: BuildInfo | None) -> str:
     """The command that makes a bundle like this one, as far as its manifest and report know."""
     model = str(manifest["model"]["origin"]).removeprefix(CATALOGUE_PREFIX)
     words = ["edgepack", "bundle", "--target", str(manifest["target"]["name"])]

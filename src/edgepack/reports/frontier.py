@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from edgepack.recipes.frontier import Point, is_dominated, recommendations
+from edgepack.recipes.frontier import FrontierPoint, is_dominated, recommendations
 from edgepack.tables import Number, State, add_row, table
 
 SCHEMA = 2
@@ -15,12 +15,12 @@ TASKS = {"max_sts_loss": "STS-B", "max_translation_loss": "man pages"}
 """Key of a target that limits a task's loss → head of its column."""
 
 
-def heads(points: Sequence[Point]) -> tuple[str, ...]:
+def heads(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
     """Heads of the table's columns: those of ``HEAD``, and before the last what the full gate or a head's scores add."""
     return (*HEAD[:-1], *dict.fromkeys(name for point in points for name in _more(point)), HEAD[-1])
 
 
-def _more(point: Point) -> dict[str, str]:
+def _more(point: FrontierPoint) -> dict[str, str]:
     """Further columns of a point."""
     found: dict[str, str] = {}
     if (scores := point.quality.scores) is not None:
@@ -32,7 +32,7 @@ def _more(point: Point) -> dict[str, str]:
     return found
 
 
-def rows(points: Sequence[Point]) -> list[tuple[str, ...]]:
+def rows(points: Sequence[FrontierPoint]) -> list[tuple[str, ...]]:
     """The table's cells, the smallest download first."""
     named: dict[str, str] = {}
     for choice in recommendations(points):
@@ -55,7 +55,7 @@ def rows(points: Sequence[Point]) -> list[tuple[str, ...]]:
     ]
 
 
-def frontier_table(points: Sequence[Point]) -> Table:
+def frontier_table(points: Sequence[FrontierPoint]) -> Table:
     """For a terminal."""
     first, *numbers, remark = heads(points)
     made = table(first, *map(Number, numbers), State(remark))
@@ -64,7 +64,7 @@ def frontier_table(points: Sequence[Point]) -> Table:
     return made
 
 
-def recommendation_lines(points: Sequence[Point]) -> list[str]:
+def recommendation_lines(points: Sequence[FrontierPoint]) -> list[str]:
     """What the search recommends, a line a wish."""
     return [
         f"{choice.wish}: {choice.point.name if choice.point else 'none of them'}"
@@ -72,7 +72,7 @@ def recommendation_lines(points: Sequence[Point]) -> list[str]:
     ]
 
 
-def as_dict(points: Sequence[Point]) -> dict[str, Any]:
+def as_dict(points: Sequence[FrontierPoint]) -> dict[str, Any]:
     """The frontier as plain data (schema 2)."""
     return {
         "schema": SCHEMA,
@@ -83,7 +83,7 @@ def as_dict(points: Sequence[Point]) -> dict[str, Any]:
     }
 
 
-def _remark(point: Point, points: Sequence[Point], wish: str) -> str:
+def _remark(point: FrontierPoint, points: Sequence[FrontierPoint], wish: str) -> str:
     remarks = [
         wish,
         "" if point.within else "below the gate",

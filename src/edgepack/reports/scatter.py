@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edgepack.recipes.frontier import Point, is_dominated
+from edgepack.recipes.frontier import FrontierPoint, is_dominated
 
 LETTER, LINE = 7.0, 15
 """Of a name's letter and its line, pixels."""
@@ -24,7 +24,7 @@ Box = tuple[float, float, float, float]
 class Mark:
     """A point of the picture; places are pixels from the field's upper left corner."""
 
-    point: Point
+    point: FrontierPoint
     label: str
     x: float
     y: float
@@ -59,12 +59,14 @@ class Scatter:
         return self.height * _share(loss, self.top, self.bottom)
 
 
-def loss_of(point: Point) -> float:
+def loss_of(point: FrontierPoint) -> float:
     """One less the mean cosine, as it is drawn."""
     return max(1.0 - point.cosine, EXACT)
 
 
-def scatter(points: Sequence[Point], labels: Sequence[str], *, width: float, height: float) -> Scatter:
+def scatter(
+    points: Sequence[FrontierPoint], labels: Sequence[str], *, width: float, height: float
+) -> Scatter:
     """A plan in which no name lies upon another or upon a point, as long as there is room for all."""
     left, right = _limits([point.compressed_bytes for point in points])
     top, bottom = _limits([loss_of(point) for point in points])

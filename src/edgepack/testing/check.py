@@ -22,7 +22,7 @@ class NotSeen(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class KitCheck:
     """A rule that every plugin keeps to, and the code that looks."""
 
     name: str
@@ -35,6 +35,6 @@ class Check:
 
 def check(
     name: str, rule: str, *, section: str = "docs/plugins.md"
-) -> Callable[[Callable[[Any], None]], Check]:
+) -> Callable[[Callable[[Any], None]], KitCheck]:
     """Makes a check of a function on a subject."""
-    return lambda run: Check(name=name, rule=rule, section=section, run=run)
+    return lambda run: KitCheck(name=name, rule=rule, section=section, run=run)

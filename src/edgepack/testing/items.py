@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgepack.errors import EdgepackError
-from edgepack.testing.check import XFAIL, Broken, Check, NotSeen
+from edgepack.testing.check import XFAIL, Broken, KitCheck, NotSeen
 from edgepack.testing.kit import Kit, PluginSubject, TargetSubject
 from edgepack.testing.suite import PLUGIN_CHECKS, TARGET_CHECKS, checks_of_specs
 
@@ -23,7 +23,7 @@ Subject = Any
 class CheckItem(pytest.Item):
     """One check of one subject."""
 
-    check: Check
+    check: KitCheck
     subject: Subject
 
     def runtest(self) -> None:
@@ -83,7 +83,7 @@ def _models(config: pytest.Config) -> Iterator[str]:
 def collect(session: pytest.Session, *, targets: Iterable[str], plugins: Iterable[str]) -> list[pytest.Item]:
     """The checks of these targets and of the plugins that make them; of these plugins and of all that they bring."""
     parent = Checks.from_parent(session, name=PREFIX, path=session.config.rootpath, nodeid=PREFIX)
-    subjects: dict[tuple[str, str], tuple[Subject, Sequence[Check]]] = {}
+    subjects: dict[tuple[str, str], tuple[Subject, Sequence[KitCheck]]] = {}
     for name in dict.fromkeys(plugins):
         plugin = PluginSubject(parent.kit, name)
         try:
@@ -109,7 +109,7 @@ def collect(session: pytest.Session, *, targets: Iterable[str], plugins: Iterabl
     return [*made]
 
 
-def item(parent: Checks, subject: Subject, check: Check) -> CheckItem:
+def item(parent: Checks, subject: Subject, check: KitCheck) -> CheckItem:
     """One test, ``edgepack::SUBJECT::CHECK``."""
     made: CheckItem = CheckItem.from_parent(parent, name=f"{subject.label}::{check.name}")
     made.check, made.subject = check, subject

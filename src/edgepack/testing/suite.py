@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from edgepack.testing import building, contents, hindered, models, programs, registration, specs
-from edgepack.testing.check import Check
+from edgepack.testing.check import KitCheck
 from edgepack.testing.kit import PluginSubject
 from edgepack.testing.specs import SpecSubject
 
-PLUGIN_CHECKS: Sequence[Check] = registration.CHECKS
-TARGET_CHECKS: Sequence[Check] = (
+PLUGIN_CHECKS: Sequence[KitCheck] = registration.CHECKS
+TARGET_CHECKS: Sequence[KitCheck] = (
     *building.CHECKS,
     *hindered.CHECKS,
     *contents.CHECKS,
@@ -22,7 +22,7 @@ ALL_CHECKS = {
 }
 
 
-def checks_of_specs(plugin: PluginSubject) -> Iterator[tuple[SpecSubject, Sequence[Check]]]:
+def checks_of_specs(plugin: PluginSubject) -> Iterator[tuple[SpecSubject, Sequence[KitCheck]]]:
     """What a plugin brings beside builders, each with its checks."""
     for spec in plugin.info.specs:
         if spec.axis != "builder":

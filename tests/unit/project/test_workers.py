@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.fleet import orders_of, survive
 
-from edgepack.project.jobs import Order, Result
+from edgepack.project.jobs import Job, Result
 from edgepack.project.workers import elsewhere, in_processes
 
 
@@ -24,7 +24,7 @@ def test_a_cell_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
 
 
 def test_a_cell_whose_future_raises_fails_alone(tmp_path: Path) -> None:
-    def do(order: Order) -> Result:
+    def do(order: Job) -> Result:
         if order.cell.wanted.model == "bad":
             raise RuntimeError("killed worker\nand more")
         return survive(order)

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from edgepack.recipes.frontier import Point, is_dominated, recommendations
+from edgepack.recipes.frontier import FrontierPoint, is_dominated, recommendations
 from edgepack.records.report import Scores, TaskFigure, Verification
 from edgepack.reports.frontier import HEAD, as_dict, heads, recommendation_lines, rows
 from edgepack.reports.page.frontier import frontier_page
@@ -15,11 +15,11 @@ from edgepack.reports.scatter import LETTER, LINE, Mark, scatter
 
 def point(
     name: str, compressed_bytes: int, cosine: float, milliseconds: float, *, within: bool = True
-) -> Point:
+) -> FrontierPoint:
     quality = Verification(
         status="passed", texts=2, mean_cosine=cosine, min_cosine=cosine, neighbour_agreement=1.0
     )
-    return Point(
+    return FrontierPoint(
         name=name,
         bytes=compressed_bytes,
         compressed_bytes=compressed_bytes,

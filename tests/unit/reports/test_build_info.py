@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tests.support.golden import ROOT
 
-from edgepack.records.report import Made
+from edgepack.records.report import BuildInfo
 from edgepack.reports.build_info import command_of, made_now
 from edgepack.targets import read_target
 
@@ -30,7 +30,7 @@ def test_the_command_has_what_was_said_of_the_model_and_set_of_the_target() -> N
         "route": "query",
     }
     manifest = {**MANIFEST, "model": {"origin": "./my model", "set": said}}
-    made = Made(at="", machine="", settings=("model.recipe=int4",))
+    made = BuildInfo(at="", machine="", settings=("model.recipe=int4",))
     assert command_of(manifest, made) == (
         "edgepack bundle --target linux-x86-min --pooling cls --no-normalize --prompt 'query=q: ' --treat-as-embedding --route query "
         "--set model.recipe=int4 './my model'"

@@ -16,7 +16,7 @@ from tests.support.golden import ROOT, in_rows, matches_golden
 from tests.support.schema import against
 
 from edgepack.records.report import (
-    Made,
+    BuildInfo,
     PackageSize,
     PartSize,
     Report,
@@ -28,7 +28,7 @@ from edgepack.records.report import (
 from edgepack.records.runtime import LevelProof
 from edgepack.reports.cost import Prices, amount, download_costs, load_prices
 from edgepack.reports.page.contents import Node
-from edgepack.reports.page.facts import Device, Facts
+from edgepack.reports.page.facts import Device, PageFacts
 from edgepack.reports.page.html import SCRIPTS, render_html
 from edgepack.reports.text import as_json, render, status_line
 
@@ -76,7 +76,7 @@ REPORT = Report(
         LevelProof(level="amx", proved=False, reason="neither this CPU nor qemu has it"),
     ),
     prices=load_prices().lists,
-    made=Made(
+    made=BuildInfo(
         at="2026-11-22T12:00:00+00:00", machine="A processor, 2 threads, Linux x86_64", budget=30_000_000
     ),
     about=(("model", "sentence-transformers/all-MiniLM-L6-v2"), ("recipe", "int8 <b>")),
@@ -101,7 +101,7 @@ def test_the_json_is_as_it_was_approved(update_golden: bool) -> None:
     matches_golden("report.json", in_rows(json.loads(json.dumps(as_json(REPORT)))), update=update_golden)
 
 
-FACTS = Facts(
+FACTS = PageFacts(
     contents=Node(
         name="b",
         bytes=100,
@@ -285,7 +285,7 @@ def test_the_page_shows_what_matters_first() -> None:
         "2 threads, 32 tokens",
         "measured on the device",
     )
-    unknown = cards_of(render_html(REPORT, Facts(model="another/model")))
+    unknown = cards_of(render_html(REPORT, PageFacts(model="another/model")))
     assert "Speed" not in unknown and unknown["Download"] == ("22.35 MB", "limit 30 MB ✓", "usually 96.69")
 
 

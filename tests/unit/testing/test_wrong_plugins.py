@@ -12,7 +12,7 @@ from edgepack.errors import EdgepackError
 from edgepack.plugins import builder, host, spec
 from edgepack.plugins.blame import blamed_on
 from edgepack.testing import building, contents, hindered, programs, registration, write_static_model
-from edgepack.testing.check import Broken, Check, NotSeen
+from edgepack.testing.check import Broken, KitCheck, NotSeen
 from edgepack.testing.kit import PluginSubject, TargetSubject
 from edgepack.testing.suite import PLUGIN_CHECKS, TARGET_CHECKS
 
@@ -24,7 +24,7 @@ SLOW = {"types"}
 """mypy reads all of edgepack."""
 
 
-def broken(checks: list[Check], subject: object) -> dict[str, str]:
+def broken(checks: list[KitCheck], subject: object) -> dict[str, str]:
     """The checks that fail, and what is said."""
     found = {}
     for check in checks:
@@ -39,7 +39,7 @@ def broken(checks: list[Check], subject: object) -> dict[str, str]:
     return found
 
 
-def plugin_checks(*leave_out: str) -> list[Check]:
+def plugin_checks(*leave_out: str) -> list[KitCheck]:
     return [check for check in PLUGIN_CHECKS if check.name not in {*SLOW, *leave_out}]
 
 
@@ -172,7 +172,7 @@ def test_a_plugin_for_the_interface_before(wrong: Wrong, monkeypatch: pytest.Mon
 def test_what_is_wrong_with_a_build(
     wrong: Wrong,
     monkeypatch: pytest.MonkeyPatch,
-    check: Check,
+    check: KitCheck,
     changes: list[tuple[str, str]],
     words: str,
 ) -> None:
@@ -212,7 +212,7 @@ BUSY = "(self.context.store.root / 'busy').touch(exist_ok=False)"
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_build_in_a_process_of_its_own(
-    wrong: Wrong, check: Check, changes: list[tuple[str, str]], words: str
+    wrong: Wrong, check: KitCheck, changes: list[tuple[str, str]], words: str
 ) -> None:
     subject = wrong(*changes, built=check in hindered.CHECKS)
     assert words in broken([check], subject)[check.name]
@@ -258,7 +258,7 @@ def shared_library(machine: int, needed: bytes = b"libc.so.6", version: bytes = 
 )  # fmt: skip
 def test_what_is_wrong_with_the_files_of_a_bundle(
     with_files: Callable[..., TargetSubject],
-    check: Check,
+    check: KitCheck,
     files: dict[str, bytes],
     sections: dict[str, object],
     words: str,
@@ -298,7 +298,7 @@ PER_LINE = "for line in sys.stdin:"
 def test_what_is_wrong_with_a_program(
     with_program: Callable[..., TargetSubject],
     honest: TargetSubject,
-    check: Check,
+    check: KitCheck,
     changes: list[tuple[str, str]],
     misdeed: str,
     words: str,

@@ -30,7 +30,7 @@ _LIBRARY_MEMBER = re.compile(r"^.*?([^/]+\.a)\((?:.*/)?([^/()]+)\)$")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class Demand:
     """How a member came in: the step before it. An empty ``unit`` stands for the outside."""
 
     unit: str
@@ -60,12 +60,12 @@ class Composition:
     kind: str
     toolchain: str
     members: tuple[Member, ...]
-    steps: Mapping[str, Asked]
+    steps: Mapping[str, Demand]
     """How every unit came in, also those that members came in by and nothing is left of."""
 
-    def chain(self, name: str) -> list[Asked]:
+    def chain(self, name: str) -> list[Demand]:
         """The steps that lead to a unit, from the outside on."""
-        steps: list[Asked] = []
+        steps: list[Demand] = []
         while (asked := self.steps.get(name)) is not None:
             steps.insert(0, asked)
             name = asked.unit
@@ -147,7 +147,7 @@ def read_composition(path: Path) -> Composition:
             kind=data["kind"],
             toolchain=data["toolchain"],
             members=tuple(_member(entry) for entry in data["members"]),
-            steps={name: Asked(unit=unit, symbol=symbol) for name, (unit, symbol) in data["steps"].items()},
+            steps={name: Demand(unit=unit, symbol=symbol) for name, (unit, symbol) in data["steps"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BundleError(f"{path} cannot be read: {error}", hint="make the library again") from error
@@ -165,19 +165,19 @@ class _Graph:
     needs: Mapping[str, frozenset[str]]
     definer: Mapping[str, str]
 
-    def reach(self, starts: Mapping[str, str], *, beyond: Collection[str] = ()) -> dict[str, Asked]:
+    def reach(self, starts: Mapping[str, str], *, beyond: Collection[str] = ()) -> dict[str, Demand]:
         """The units that these symbols' units lead to, each by the shortest way, not through those ``beyond``."""
-        steps: dict[str, Asked] = {}
+        steps: dict[str, Demand] = {}
         queue: list[str] = []
         for symbol, unit in starts.items():
             if unit not in steps and unit not in beyond:
-                steps[unit] = Asked(unit="", symbol=symbol)
+                steps[unit] = Demand(unit="", symbol=symbol)
                 queue.append(unit)
         for name in queue:  # grows while it is read: breadth first
             for symbol in sorted(self.needs[name]):
                 asked = self.definer.get(symbol)
                 if asked is not None and asked not in steps and asked not in beyond:
-                    steps[asked] = Asked(unit=name, symbol=symbol)
+                    steps[asked] = Demand(unit=name, symbol=symbol)
                     queue.append(asked)
         return steps
 

@@ -29,7 +29,7 @@ _CHANGED_AT_START = ("pissa", "olora", "corda", "loftq", "lora_ga")
 
 
 @dataclass(kw_only=True)
-class Change:
+class AdapterChange:
     """What becomes of one tensor of the base model."""
 
     module: str = ""
@@ -51,7 +51,7 @@ class Adapter:
     settings: Mapping[str, Any]
     transposed: bool
     """Whether the base model keeps its matrices as [inputs, outputs]."""
-    changes: Mapping[str, Change] = field(default_factory=dict)
+    changes: Mapping[str, AdapterChange] = field(default_factory=dict)
     """By the tensor's name in the base model."""
 
 
@@ -90,14 +90,14 @@ def _read(base: TensorFile, folder: ModelFolder) -> Adapter:
     _require_lora(settings)
     tensors = folder.tensors(adapter_weights(folder))
     endings = _endings(base)
-    changes: dict[str, Change] = {}
+    changes: dict[str, AdapterChange] = {}
     for key in tensors.tensors:
         if len(key) > LONGEST_NAME:
             raise ModelError(f"{tensors.path.name} names a tensor with {len(key)} letters", hint=_AGAIN)
         name = key.removeprefix(_BEFORE).replace(".base_layer.", ".").replace(".modules_to_save.", ".")
         module, end = _split(name)
         change = changes.setdefault(
-            _of_base(base, endings, f"{module}.weight" if end else name), Change(module=module)
+            _of_base(base, endings, f"{module}.weight" if end else name), AdapterChange(module=module)
         )
         part = _PARTS.get(end, "whole")
         if getattr(change, part):
@@ -138,7 +138,7 @@ _PARTS = {
     **dict.fromkeys((_LINEAR[1], _TABLE[1]), "up"),
     **dict.fromkeys(_MAGNITUDE, "magnitude"),
 }
-"""Ends of names → the field of ``Change``."""
+"""Ends of names → the field of ``AdapterChange``."""
 LONGEST_NAME = 500
 """Letters of a tensor's name."""
 _AGAIN = "get the adapter again, or save it again with a current peft"
@@ -254,7 +254,7 @@ def _changed(base: TensorFile, name: str, shape: tuple[int, ...], adapter: Adapt
     return merged
 
 
-def _merged(before: Array, change: Change, adapter: Adapter, *, turned: bool) -> Array:
+def _merged(before: Array, change: AdapterChange, adapter: Adapter, *, turned: bool) -> Array:
     tensors = adapter.tensors
     down, up = (tensors.read(key, tensors.tensors[key].shape) for key in (change.down, change.up))
     delta = _scale(adapter.settings, change.module, len(down)) * (up @ down)

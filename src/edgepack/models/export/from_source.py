@@ -18,7 +18,7 @@ from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import written_beside
 from edgepack.models.export.by_plugin import finished, written_by_plugin
 from edgepack.models.export.torch_export import export_with_torch
-from edgepack.models.export.unread import Asked, require_all_layers
+from edgepack.models.export.unread import ReadTensors, require_all_layers
 from edgepack.models.graph.external_weights import LARGE, LARGEST_MODEL, graph_on_disk, weight_bytes
 from edgepack.models.graph.writer import GraphWriter
 from edgepack.models.lower.adapt import adapt_graph
@@ -104,7 +104,7 @@ def _from_weights(source: ModelSource, file: Path, architecture: Extension, asid
             hint="config.json and the pooling's configuration are of different models",
         )
     write: Architecture = architecture.make()
-    asked = Asked(weights.tensors)
+    asked = ReadTensors(weights.tensors)
     weights = replace(weights, tensors=asked)
     if architecture.identity:
         model = written_by_plugin(write, source, weights, architecture, writer)

@@ -7,7 +7,7 @@ from edgepack.errors import ModelError
 from edgepack.models.read.safetensors import Tensor, TensorFile
 
 
-class Asked(Mapping[str, Tensor]):
+class ReadTensors(Mapping[str, Tensor]):
     """Tensors, and the names of those that were asked for."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
@@ -28,7 +28,7 @@ class Asked(Mapping[str, Tensor]):
         return len(self._tensors)
 
 
-def require_all_layers(weights: TensorFile, asked: Asked) -> None:
+def require_all_layers(weights: TensorFile, asked: ReadTensors) -> None:
     """Raise ``ModelError`` where a graph takes some layers of the weights and not all: config.json says fewer.
 
     What no layer is taken of, such as another medium's part, does not count.

@@ -7,7 +7,7 @@ from edgepack.models.heads.classification import has_head, labels_of
 from edgepack.models.heads.setfit import is_setfit
 from edgepack.models.outputs.colbert import is_colbert
 from edgepack.models.outputs.splade import is_splade
-from edgepack.models.read.card import Card, read_card
+from edgepack.models.read.card import ModelCard, read_card
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.modules import Modules, read_modules
 from edgepack.models.read.purpose import Evidence, require_embedder
@@ -55,7 +55,7 @@ def decide(folder: ModelFolder, asked: ModelRequest) -> Decision:
     return Decision(kind=kind, evidence=evidence, modules=modules)
 
 
-def _kind_of(folder: ModelFolder, card: Card, asked: ModelRequest) -> Kind:
+def _kind_of(folder: ModelFolder, card: ModelCard, asked: ModelRequest) -> Kind:
     if not asked.graph and is_static(folder):
         return "static"
     if asked.reading.treat_as_embedding:

@@ -5,7 +5,7 @@ from typing import Any
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.files.store import digest_file
 from edgepack.models.find.decide import ModelRequest
-from edgepack.models.read.card import Card
+from edgepack.models.read.card import ModelCard
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.modules import cut_of
 from edgepack.models.read.sentence_transformers import read_prompts
@@ -27,7 +27,7 @@ PRECISIONS = {"F16": "fp16", "BF16": "bf16", "I8": "int8"}
 """Of tables that are not in full precision."""
 
 
-def read_static_folder(folder: ModelFolder, card: Card, asked: ModelRequest) -> ModelSource:
+def read_static_folder(folder: ModelFolder, card: ModelCard, asked: ModelRequest) -> ModelSource:
     """The static model in a folder. Raises ``ModelError`` or ``UnsupportedModelError``."""
     name, directory, reading = asked.name, folder.directory, asked.reading
     if reading.pooling not in (None, "mean"):

@@ -7,7 +7,7 @@ import onnx
 from onnx import helper
 
 from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit
-from edgepack.models.graph.facts import Facts, facts_of
+from edgepack.models.graph.facts import GraphFacts, facts_of
 
 OWN_GELU = {b"none": "Gelu", b"tanh": "FastGelu"}
 
@@ -38,7 +38,7 @@ def _is_idle(node: onnx.NodeProto, kinds: Mapping[str, int]) -> bool:
     return node.op_type == "Cast" and kinds.get(node.input[0]) == node.attribute[0].i
 
 
-def _changed(editor: GraphEditor, node: onnx.NodeProto, facts: Facts) -> bool:
+def _changed(editor: GraphEditor, node: onnx.NodeProto, facts: GraphFacts) -> bool:
     """Keep a node, or what is usual for it; whether it was changed."""
     name = node.name or node.output[0]
     given, made = list(node.input), list(node.output)

@@ -13,7 +13,7 @@ SMALL = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class GraphFacts:
     """By a value's name."""
 
     kinds: Mapping[str, int] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Facts:
         return shape[axis]
 
 
-def facts_of(model: onnx.ModelProto) -> Facts:
+def facts_of(model: onnx.ModelProto) -> GraphFacts:
     """What the file says, and what ONNX's own inference adds for the operators that it knows."""
     kinds: dict[str, int] = {}
     shapes: dict[str, Sequence[int]] = {}
@@ -49,7 +49,7 @@ def facts_of(model: onnx.ModelProto) -> Facts:
             if of.HasField("shape"):
                 sizes = [dim.dim_value if dim.HasField("dim_value") else UNKNOWN for dim in of.shape.dim]
                 shapes[value.name] = _known(shapes.get(value.name), sizes)
-    return Facts(kinds=kinds, shapes=shapes)
+    return GraphFacts(kinds=kinds, shapes=shapes)
 
 
 def _known(before: Sequence[int] | None, said: Sequence[int]) -> Sequence[int]:

@@ -13,7 +13,7 @@ import numpy as np
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.heads.storage import STORAGES, parameter_of, storage_of, tensor_of
 from edgepack.models.pickles.machine import ENCODE, STORAGE, WRAPPER
-from edgepack.models.pickles.unpickled import DAMAGED, ForeignNameError, Made, read_pickle
+from edgepack.models.pickles.unpickled import DAMAGED, ForeignNameError, RebuiltObject, read_pickle
 
 LOGISTIC, ONE_VS_REST, MULTI_OUTPUT = "LogisticRegression", "OneVsRestClassifier", "MultiOutputClassifier"
 SETFIT, LINEAR = "SetFitHead", "Linear"
@@ -74,20 +74,20 @@ def _read(value: Any) -> Any:
         return [_read(each) for each in value]
     if isinstance(value, dict):
         return {key: _read(each) for key, each in value.items()}
-    if not isinstance(value, Made):
+    if not isinstance(value, RebuiltObject):
         return value
     if value.name in _KINDS:
         return Estimator(_KINDS[value.name], _attributes(value))
     return _FORMS[value.name](value) if value.name in _FORMS else None
 
 
-def _attributes(made: Made) -> Mapping[str, Any]:
+def _attributes(made: RebuiltObject) -> Mapping[str, Any]:
     if not isinstance(made.state, dict) or not all(type(name) is str for name in made.state):
         return {}
     return made.state
 
 
-def _wrapped(made: Made) -> np.ndarray:
+def _wrapped(made: RebuiltObject) -> np.ndarray:
     """joblib's description of an array, with its numbers."""
     said = _attributes(made)
     shape, content = said["shape"], said["content"]
@@ -96,7 +96,7 @@ def _wrapped(made: Made) -> np.ndarray:
     return _shaped(content, said["dtype"], shape, fortran=said["order"] == "F")
 
 
-def _array(made: Made) -> np.ndarray:
+def _array(made: RebuiltObject) -> np.ndarray:
     """NumPy's own way to write an array down: an empty one, and its state."""
     _version, shape, kind, fortran, content = made.state
     if _name_of(kind) in OBJECTS:
@@ -104,14 +104,18 @@ def _array(made: Made) -> np.ndarray:
     return _shaped(content, kind, shape, fortran=fortran is True)
 
 
-def _scalar(made: Made) -> Any:
+def _scalar(made: RebuiltObject) -> Any:
     kind, content = made.arguments
     return np.frombuffer(content, _type(kind))[0].item()
 
 
 def _name_of(kind: Any) -> str:
     """A number's type, as NumPy writes it down."""
-    if not isinstance(kind, Made) or kind.name != "numpy.dtype" or type(kind.arguments[0]) is not str:
+    if (
+        not isinstance(kind, RebuiltObject)
+        or kind.name != "numpy.dtype"
+        or type(kind.arguments[0]) is not str
+    ):
         raise ValueError("no type")
     return kind.arguments[0]
 
@@ -156,7 +160,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return shape
 
 
-_FORMS: Mapping[str, Callable[[Made], Any]] = {
+_FORMS: Mapping[str, Callable[[RebuiltObject], Any]] = {
     WRAPPER: _wrapped,
     **{f"{place}._reconstruct": _array for place in ARRAYS},
     **{f"{place}.scalar": _scalar for place in ARRAYS},
@@ -174,7 +178,7 @@ NAMES = (
 """All that such a pickle may name."""
 
 
-def _arguments(made: Made) -> list[Any]:
+def _arguments(made: RebuiltObject) -> list[Any]:
     """The first is a tensor or its numbers; the others are plain."""
     first, *others = made.arguments
     return [_read(first), *others]

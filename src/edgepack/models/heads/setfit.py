@@ -26,7 +26,7 @@ _OTHER = "the two are of different models, or the head was saved before it was t
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layer:
+class LinearLayer:
     """A linear classifier."""
 
     weight: np.ndarray
@@ -68,7 +68,7 @@ def with_setfit(encoder: VectorReading, folder: ModelFolder, dimension: int, nam
     return replace(encoder, pooling=pooling, files=(*encoder.files, *files), head=head)
 
 
-def linear_layer(path: Path) -> Layer:
+def linear_layer(path: Path) -> LinearLayer:
     """What a pickled classifier computes. Raises ``ModelError`` and ``UnsupportedModelError``."""
     made = read_estimator(path)
     try:
@@ -83,7 +83,7 @@ def linear_layer(path: Path) -> Layer:
     return layer
 
 
-def _logistic(made: Estimator) -> Layer:
+def _logistic(made: Estimator) -> LinearLayer:
     """scikit-learn's probabilities: softmax over labels; of two, one row's sigmoid. Once also one-vs-rest."""
     weight, bias = _numbers(made.get("coef_"), 2), _numbers(made.get("intercept_"), 1)
     bias = np.broadcast_to(bias, len(weight)) if bias.size == 1 else bias
@@ -93,12 +93,14 @@ def _logistic(made: Estimator) -> Layer:
         # The sigmoid of x is the softmax of 0 and x; that of two labels "multinomial" in older releases, of -x and x.
         least = -1.0 if strategy == "multinomial" else 0.0
         weight, bias = np.concatenate([least * weight, weight]), np.concatenate([least * bias, bias])
-        return Layer(weight=weight, bias=bias, classes=classes, activation="softmax")
+        return LinearLayer(weight=weight, bias=bias, classes=classes, activation="softmax")
     apart = strategy == "ovr" or _optional(made, "solver", "") == "liblinear"
-    return Layer(weight=weight, bias=bias, classes=classes, activation="one-vs-rest" if apart else "softmax")
+    return LinearLayer(
+        weight=weight, bias=bias, classes=classes, activation="one-vs-rest" if apart else "softmax"
+    )
 
 
-def _one_vs_rest(made: Estimator) -> Layer:
+def _one_vs_rest(made: Estimator) -> LinearLayer:
     """A classifier for each label; for one text only one of them holds, unless the labels were sets."""
     found = [_single(each) for each in made.get("estimators_")]
     binarizer = made.get("label_binarizer_")
@@ -106,17 +108,17 @@ def _one_vs_rest(made: Estimator) -> Layer:
     classes = tuple(array_of(binarizer.get("classes_")).tolist())
     if len(found) == 1 and not several:
         weight, bias = (np.stack([np.zeros_like(each), each]) for each in found[0])
-        return Layer(weight=weight, bias=bias, classes=classes, activation="softmax")
+        return LinearLayer(weight=weight, bias=bias, classes=classes, activation="softmax")
     return _joined(found, classes, "sigmoid" if several else "one-vs-rest")
 
 
-def _multi_output(made: Estimator) -> Layer:
+def _multi_output(made: Estimator) -> LinearLayer:
     """A classifier for each label, which are apart from each other."""
     found = [_single(each) for each in made.get("estimators_")]
     return _joined(found, tuple(range(len(found))), "sigmoid")
 
 
-def _own(made: Estimator) -> Layer:
+def _own(made: Estimator) -> LinearLayer:
     """SetFit's own, of PyTorch: a linear layer, divided by a temperature."""
     linear = made.get("_modules")["linear"]
     if not isinstance(linear, Estimator) or linear.kind != LINEAR:
@@ -126,15 +128,15 @@ def _own(made: Estimator) -> Layer:
     bias = np.zeros(len(weight)) if numbers["bias"] is None else _numbers(numbers["bias"], 1)
     heat = float(made.get("temperature")) + float(made.get("eps"))
     activation: Activation = "sigmoid" if made.get("multitarget") is True else "softmax"
-    return Layer(
+    return LinearLayer(
         weight=weight / heat, bias=bias / heat, classes=tuple(range(len(weight))), activation=activation
     )
 
 
 def _joined(
     found: list[tuple[np.ndarray, np.ndarray]], classes: tuple[Any, ...], activation: Activation
-) -> Layer:
-    return Layer(
+) -> LinearLayer:
+    return LinearLayer(
         weight=np.stack([weight for weight, _ in found]),
         bias=np.stack([bias for _, bias in found]),
         classes=classes,
@@ -169,7 +171,7 @@ def _optional(made: Estimator, name: str, otherwise: str) -> Any:
         return otherwise
 
 
-def _labels(layer: Layer, named: Any, name: str) -> tuple[str, ...]:
+def _labels(layer: LinearLayer, named: Any, name: str) -> tuple[str, ...]:
     """What scores are called: config_setfit.json names the numbers that the classifier was trained on."""
     names = [str(each) for each in named] if isinstance(named, list) else []
     numbers = all(isinstance(each, int) and 0 <= each < len(names) for each in layer.classes)

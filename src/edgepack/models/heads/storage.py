@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from edgepack.models.pickles.unpickled import Made, Name
+from edgepack.models.pickles.unpickled import Name, RebuiltObject
 
 STORAGES: Mapping[str, str] = {
     "torch.DoubleStorage": "<f8",
@@ -27,7 +27,7 @@ def storage_of(parts: Any) -> np.ndarray:
     magic, protocol, _system, said, keys, content = parts
     if (magic, protocol) != (MAGIC, PROTOCOL):
         raise ValueError("no file of PyTorch")
-    if not isinstance(said, Made):
+    if not isinstance(said, RebuiltObject):
         raise ValueError("no storage")
     what, kind, key, _place, count, *_view = said.arguments
     if what != "storage" or not isinstance(kind, Name) or kind.name not in STORAGES or type(key) is not str:

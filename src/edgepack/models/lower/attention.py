@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from edgepack.models.graph.facts import Facts
+from edgepack.models.graph.facts import GraphFacts
 from edgepack.models.graph.writer import GraphWriter
 from edgepack.models.lower.operators import HEADS_FIRST, CannotLowerError, attributes_of, input_of
 
@@ -16,7 +16,7 @@ LAST_TWO = [0, 1, 3, 2]
 UNBOUNDED = -1
 
 
-def attention(writer: GraphWriter, node: onnx.NodeProto, facts: Facts) -> str:
+def attention(writer: GraphWriter, node: onnx.NodeProto, facts: GraphFacts) -> str:
     """softmax(query · key · scale + mask) · value; of a query to whom no key is shown, zeros."""
     given = attributes_of(node)
     _require_plain(node)
@@ -53,7 +53,7 @@ def _heads(writer: GraphWriter, place: int, vector: str, count: int) -> str:
     return writer.add("Transpose", f"heads_{place}", split, perm=HEADS_FIRST)
 
 
-def _equal_heads(node: onnx.NodeProto, given: Mapping[str, Any], facts: Facts) -> bool:
+def _equal_heads(node: onnx.NodeProto, given: Mapping[str, Any], facts: GraphFacts) -> bool:
     """Whether each head of the query is known to have keys of its own."""
     if "q_num_heads" in given and "kv_num_heads" in given:
         return bool(given["q_num_heads"] == given["kv_num_heads"])
@@ -75,7 +75,7 @@ def _shared(writer: GraphWriter, name: str, query: str, vector: str) -> str:
     return writer.add("Reshape", f"{name}_shared", repeated, shape)
 
 
-def _scores(writer: GraphWriter, query: str, key: str, given: Mapping[str, Any], facts: Facts) -> str:
+def _scores(writer: GraphWriter, query: str, key: str, given: Mapping[str, Any], facts: GraphFacts) -> str:
     turned = writer.add("Transpose", "key_turned", key, perm=LAST_TWO)
     product = writer.add("MatMul", "scores", query, turned)
     scale = given.get("scale")
@@ -95,7 +95,12 @@ def _scores(writer: GraphWriter, query: str, key: str, given: Mapping[str, Any],
 
 
 def _bias(
-    writer: GraphWriter, node: onnx.NodeProto, given: Mapping[str, Any], query: str, key: str, facts: Facts
+    writer: GraphWriter,
+    node: onnx.NodeProto,
+    given: Mapping[str, Any],
+    query: str,
+    key: str,
+    facts: GraphFacts,
 ) -> list[str]:
     """What is added to the scores, of masks and of the order of tokens."""
     added = []

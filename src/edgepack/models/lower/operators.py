@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from edgepack.models.graph.facts import Facts
+from edgepack.models.graph.facts import GraphFacts
 from edgepack.models.graph.writer import GraphWriter
 
 HEADS_FIRST = [0, 2, 1, 3]
@@ -30,12 +30,12 @@ def input_of(node: onnx.NodeProto, place: int) -> str:
     return str(node.input[place]) if len(node.input) > place else ""
 
 
-def swish(writer: GraphWriter, node: onnx.NodeProto, facts: Facts) -> str:
+def swish(writer: GraphWriter, node: onnx.NodeProto, facts: GraphFacts) -> str:
     """x · sigmoid(alpha · x)."""
     return _swish(writer, node.input[0], attributes_of(node).get("alpha", 1.0))
 
 
-def swiglu(writer: GraphWriter, node: onnx.NodeProto, facts: Facts) -> str:
+def swiglu(writer: GraphWriter, node: onnx.NodeProto, facts: GraphFacts) -> str:
     """a · sigmoid(alpha · a) · b."""
     active = _swish(writer, node.input[0], attributes_of(node).get("alpha", 1.0))
     return writer.add("Mul", "gated", active, node.input[1])
@@ -46,7 +46,7 @@ def _swish(writer: GraphWriter, value: str, alpha: float) -> str:
     return writer.add("Mul", "swish", value, writer.add("Sigmoid", "sigmoid", steep))
 
 
-def rms_normalization(writer: GraphWriter, node: onnx.NodeProto, facts: Facts) -> str:
+def rms_normalization(writer: GraphWriter, node: onnx.NodeProto, facts: GraphFacts) -> str:
     """x / √(mean of squares + ε), times scale."""
     given = attributes_of(node)
     vector, scale = node.input
@@ -58,7 +58,7 @@ def rms_normalization(writer: GraphWriter, node: onnx.NodeProto, facts: Facts) -
     return writer.add("Mul", "scaled", writer.add("Mul", "normed", vector, inverse), scale)
 
 
-def _normalized_axes(axis: int, vector: str, facts: Facts) -> range:
+def _normalized_axes(axis: int, vector: str, facts: GraphFacts) -> range:
     """The last ones, counted from the end."""
     if axis < 0:
         return range(axis, 0)
@@ -68,7 +68,7 @@ def _normalized_axes(axis: int, vector: str, facts: Facts) -> range:
     return range(axis - rank, 0)
 
 
-def rotary_embedding(writer: GraphWriter, node: onnx.NodeProto, facts: Facts) -> str:
+def rotary_embedding(writer: GraphWriter, node: onnx.NodeProto, facts: GraphFacts) -> str:
     """Each head's numbers turned in pairs by the angle of their place."""
     given = attributes_of(node)
     vector = node.input[0]
@@ -97,7 +97,7 @@ def rotary_embedding(writer: GraphWriter, node: onnx.NodeProto, facts: Facts) ->
     return turned
 
 
-def _angles(writer: GraphWriter, node: onnx.NodeProto, place: int, facts: Facts) -> str:
+def _angles(writer: GraphWriter, node: onnx.NodeProto, place: int, facts: GraphFacts) -> str:
     """Cosine or sine, to be multiplied with [batch, heads, sequence, half]."""
     cache, positions = node.input[place], input_of(node, 3)
     if positions:

@@ -12,7 +12,7 @@ from onnx import defs, helper
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.graph.clean import all_graphs
-from edgepack.models.graph.facts import Facts, facts_of
+from edgepack.models.graph.facts import GraphFacts, facts_of
 from edgepack.models.graph.writer import GraphWriter
 from edgepack.models.lower.attention import attention
 from edgepack.models.lower.operators import (
@@ -29,7 +29,7 @@ NEWEST_KNOWN = 28
 """The newest opset of which edgepack knows what it changed (onnx 1.23)."""
 OWN = ("", "ai.onnx")
 
-Rule = Callable[[GraphWriter, onnx.NodeProto, Facts], str]
+Rule = Callable[[GraphWriter, onnx.NodeProto, GraphFacts], str]
 LOWERED: Mapping[str, Rule] = {
     "Attention": attention,
     "RMSNormalization": rms_normalization,
@@ -76,7 +76,7 @@ def _relabelled(model: onnx.ModelProto) -> onnx.ModelProto:
     return same
 
 
-def _lower_graph(graph: onnx.GraphProto, facts: Facts, opset: int, file: Path) -> None:
+def _lower_graph(graph: onnx.GraphProto, facts: GraphFacts, opset: int, file: Path) -> None:
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         if node.domain not in OWN:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.outputs.reading import linear
-from edgepack.models.read.card import Card
+from edgepack.models.read.card import ModelCard
 from edgepack.models.read.documents import number_of, size_of
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.pooling import VectorReading
@@ -40,7 +40,7 @@ HEADS: Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
 matrix first: with tied weights, only the other may be there). That matrix is the table of word embeddings where the two are tied, and is then not saved again."""
 
 
-def is_splade(folder: ModelFolder, card: Card, names: tuple[str, ...]) -> bool:
+def is_splade(folder: ModelFolder, card: ModelCard, names: tuple[str, ...]) -> bool:
     """By modules.json; without one, a masked language model that its name or card calls so."""
     if folder.kinds is not None:
         task = folder.transformer.get("transformer_task")

@@ -59,7 +59,7 @@ class ForeignNameError(Exception):
     """A name that the reader does not know."""
 
 
-class Refused(ValueError):  # noqa: N818 - an input, not a mistake
+class RefusedPickle(ValueError):  # noqa: N818 - an input, not a mistake
     """What no file of a model has."""
 
 
@@ -78,13 +78,13 @@ class Node:
         return str(self.value[0]) if type(self.value) is list else ""
 
     def take(self, parts: Sequence["Node"]) -> None:
-        """Count what is put into it. Raises ``Refused`` where that is too much."""
+        """Count what is put into it. Raises ``RefusedPickle`` where that is too much."""
         for part in parts:
             self.items += part.items
             self.content += part.content
             self.depth = max(self.depth, part.depth + 1)
         if self.items > ITEMS or self.content > CONTENT or self.depth > DEPTH:
-            raise Refused("more, or deeper in one another, than any model has")
+            raise RefusedPickle("more, or deeper in one another, than any model has")
 
 
 class Shared:
@@ -99,12 +99,12 @@ class Shared:
     def step(self) -> None:
         self.steps += 1
         if self.steps > STEPS:
-            raise Refused("too many steps")
+            raise RefusedPickle("too many steps")
 
     def bytes(self, content: bytes) -> Node:
         self.content += len(content)
         if self.content > CONTENT:
-            raise Refused("too many bytes")
+            raise RefusedPickle("too many bytes")
         return Node(content, content=len(content))
 
 
@@ -113,28 +113,28 @@ class Reading:
 
     def __init__(self, stream: BinaryIO, shared: Shared, level: int = 0) -> None:
         if level >= IN_ONE_ANOTHER:
-            raise Refused("pickles in one another")
+            raise RefusedPickle("pickles in one another")
         self.stream, self.shared, self.level = stream, shared, level
         self.stack: list[Node] = []
         self.marks: list[int] = []
         self.memo: dict[int, Node] = {}
 
     def read(self) -> Node:
-        """Raises ``ForeignNameError``, ``Refused``, or what damaged bytes lead to."""
+        """Raises ``ForeignNameError``, ``RefusedPickle``, or what damaged bytes lead to."""
         for code, said, _ in pickletools.genops(self.stream):
             self.shared.step()
             if code.name == "STOP":
                 break
             act = ACTS.get(code.name)
             if act is None:
-                raise Refused(f"the opcode {code.name}")
+                raise RefusedPickle(f"the opcode {code.name}")
             act(self, said)
         (made,) = self.stack
         return made
 
     def push(self, value: Any) -> None:
         if type(value) is int and value.bit_length() > 8 * LONGEST_INTEGER:
-            raise Refused("a number of many digits")
+            raise RefusedPickle("a number of many digits")
         self.stack.append(Node(value))
 
     def push_text(self, text: str) -> None:
@@ -145,7 +145,7 @@ class Reading:
 
     def pop(self) -> Node:
         if len(self.stack) <= (self.marks[-1] if self.marks else 0):
-            raise Refused("an empty stack")
+            raise RefusedPickle("an empty stack")
         return self.stack.pop()
 
     def pop_marked(self) -> list[Node]:
@@ -158,7 +158,7 @@ class Reading:
         """The value on top, which may still be added to."""
         top = self.pop()
         if not top.kind or top.kind not in kinds or top.fetched:
-            raise Refused("something is put into what holds nothing")
+            raise RefusedPickle("something is put into what holds nothing")
         self.stack.append(top)
         return top
 
@@ -193,12 +193,12 @@ class Reading:
         top.take(parts)
         for key, value in zip(parts[::2], parts[1::2], strict=True):
             if not is_key(key.value):
-                raise Refused("a key that is no text and no number")
+                raise RefusedPickle("a key that is no text and no number")
             top.value.append([key.value, value.value])
 
     def name(self, module: Any, name: Any) -> None:
         if type(module) is not str or type(name) is not str:
-            raise Refused("a name that is no text")
+            raise RefusedPickle("a name that is no text")
         if f"{module}.{name}" not in self.shared.names:
             raise ForeignNameError(f"{module}.{name}")
         self.push(["n", f"{module}.{name}"])
@@ -211,7 +211,7 @@ class Reading:
         """What a name is called with, written down."""
         given, name = self.pop(), self.pop()
         if name.kind != "n" or given.kind != "t":
-            raise Refused("a call of what is no name")
+            raise RefusedPickle("a call of what is no name")
         called, arguments = name.value[1], given.value[1:]
         if called == DICTIONARY and not arguments:
             self.push(["d"])
@@ -233,10 +233,10 @@ class Reading:
         if top.kind == "d":
             # PyTorch's dictionaries of tensors have attributes, too, which nobody reads.
             if not plain:
-                raise Refused("a state that is none")
+                raise RefusedPickle("a state that is none")
             return
         if top.value[3] is not None or not (plain or state.kind == "t"):
-            raise Refused("a state that is none")
+            raise RefusedPickle("a state that is none")
         top.take([state])
         top.value[3] = state.value
         if top.value[1] == WRAPPER:
@@ -248,34 +248,34 @@ class Reading:
         """The numbers that follow joblib's description of an array."""
         kind, shape = said["dtype"], said["shape"]
         if kind[:2] != ["m", DTYPE] or shape[0] != "t":
-            raise Refused("an array without a type")
+            raise RefusedPickle("an array without a type")
         named = kind[2][1]
         if named in ("O", "O8"):
             return Reading(self.stream, self.shared, self.level + 1).read()
         found = _ITEM.fullmatch(named)
         if found is None:
-            raise Refused(f"an array of {named}")
+            raise RefusedPickle(f"an array of {named}")
         size = int(found[2]) * (4 if found[1] == "U" else 1)
         for length in shape[1:]:
             if type(length) is not int or not 0 <= length <= CONTENT or size > CONTENT:
-                raise Refused("an array of no shape")
+                raise RefusedPickle("an array of no shape")
             size *= length
         if "numpy_array_alignment_bytes" in said:
             self.stream.read(self.stream.read(1)[0])
         content = self.stream.read(min(size, CONTENT + 1))
         if len(content) != size:
-            raise Refused("an array that is not all there")
+            raise RefusedPickle("an array that is not all there")
         return self.shared.bytes(content)
 
     def storage(self, content: Any) -> Node:
         """The five pickles of PyTorch's older form of file, and the bytes behind them."""
         if type(content) is not bytes:
-            raise Refused("no bytes")
+            raise RefusedPickle("no bytes")
         stream = BytesIO(content)
         try:
             parts = [Reading(stream, self.shared, self.level + 1).read() for _ in range(5)]
         except ForeignNameError as error:
-            raise Refused(f"{error} in a tensor") from error
+            raise RefusedPickle(f"{error} in a tensor") from error
         parts.append(self.shared.bytes(stream.read()))
         made = Node(["m", STORAGE, ["t", *(part.value for part in parts)], None])
         made.take(parts)
@@ -286,7 +286,7 @@ class Reading:
         """A tensor's numbers, which lie elsewhere in the archive."""
         given = self.pop()
         if given.kind != "t" or given.value[1:2] != ["storage"] or len(given.value) < 4:
-            raise Refused("no tensor's place")
+            raise RefusedPickle("no tensor's place")
         if type(given.value[3]) is str:
             self.shared.keys.add(given.value[3])
         self.made(PLACE, given)
@@ -300,7 +300,7 @@ def is_key(value: Any) -> bool:
 def encoded(text: Any, encoding: Any) -> bytes:
     """Bytes, as Python 2's protocol writes them."""
     if type(text) is not str or encoding != "latin1":
-        raise Refused("no bytes")
+        raise RefusedPickle("no bytes")
     return text.encode("latin1")
 
 
@@ -342,7 +342,7 @@ def read_bare(stream: BinaryIO, names: Sequence[str]) -> dict[str, Any]:
     shared = Shared(names)
     content = stream.read(CONTENT + 1)
     if len(content) > CONTENT:
-        raise Refused("too large")
+        raise RefusedPickle("too large")
     return {"document": Reading(BytesIO(content), shared).read().value, "members": {}}
 
 
@@ -353,7 +353,7 @@ def read_archive(stream: BinaryIO, names: Sequence[str]) -> dict[str, Any]:
         members = {info.filename: info for info in archive.infolist()}
         named = next((name for name in members if name.endswith("data.pkl")), None)
         if named is None or members[named].file_size > LARGEST_LIST:
-            raise Refused("no list of tensors")
+            raise RefusedPickle("no list of tensors")
         document = Reading(BytesIO(archive.read(named)), shared).read().value
     places = {}
     for key in sorted(shared.keys):
@@ -385,7 +385,7 @@ def answer(path: str, question: str) -> str:
     except ForeignNameError as error:
         return json.dumps({"foreign": str(error)[:200]})
     except Exception as error:  # a damaged pickle or archive raises what its bytes lead to
-        known = "ValueError" if isinstance(error, Refused) else type(error).__name__
+        known = "ValueError" if isinstance(error, RefusedPickle) else type(error).__name__
         return json.dumps({"refused": f"{known}: {error}"[:200]})
 
 

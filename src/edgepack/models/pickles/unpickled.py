@@ -37,7 +37,7 @@ class Name:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Made:
+class RebuiltObject:
     """What a name would have been called with."""
 
     name: str
@@ -48,7 +48,7 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class Unpickled:
-    """A file's pickle: ``None``, numbers, texts, bytes, tuples, lists, dictionaries, ``Name`` and ``Made``; sets are lists."""
+    """A file's pickle: ``None``, numbers, texts, bytes, tuples, lists, dictionaries, ``Name`` and ``RebuiltObject``; sets are lists."""
 
     document: Any
     members: Mapping[str, tuple[int, int]]
@@ -103,7 +103,7 @@ def _plain(said: Any, depth: int = 0) -> Any:
         made = _plain(arguments, depth + 1), _plain(state, depth + 1)
         if not isinstance(made[0], tuple):
             raise TypeError("no arguments")
-        return Made(name=str(name), arguments=made[0], state=made[1])
+        return RebuiltObject(name=str(name), arguments=made[0], state=made[1])
     if kind not in ("t", "l"):
         raise ValueError("no kind of value")
     found = [_plain(part, depth + 1) for part in parts]

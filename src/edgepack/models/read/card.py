@@ -49,7 +49,7 @@ _PRINTED = re.compile(r"Pooling\((\{[^}]*\})\)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card:
+class ModelCard:
     """What a model card says."""
 
     license: str | None = None
@@ -63,19 +63,19 @@ class Card:
     """What the code that it shows does, when that is one thing."""
 
 
-def read_card(folder: ModelFolder) -> Card:
+def read_card(folder: ModelFolder) -> ModelCard:
     """An empty one where there is no card; without front matter, only the text is read."""
     try:
         text = (folder.directory / "README.md").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return Card()
+        return ModelCard()
     found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", text, re.DOTALL | re.MULTILINE)
     front = found.group(1) if found else ""
     fields = {key: _entries(value, front, key) for key, value in _FIELD.findall(front)}
     (license,) = fields.get("license", ())[:1] or ("",)
     if license in ("other", "unknown"):
         (license,) = fields.get("license_name", ())[:1] or (license,)
-    return Card(
+    return ModelCard(
         license=spdx(license) if license else None,
         bases=fields.get("base_model", ()),
         task="".join(fields.get("pipeline_tag", ())[:1]),

@@ -11,7 +11,7 @@ from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.pickles.machine import PLACE
-from edgepack.models.pickles.unpickled import DAMAGED, ForeignNameError, Made, Name, read_pickle
+from edgepack.models.pickles.unpickled import DAMAGED, ForeignNameError, Name, RebuiltObject, read_pickle
 from edgepack.models.read.documents import require_content
 
 STORAGES = {
@@ -72,12 +72,12 @@ def _places(path: Path, size: int, _changed: int, _number: int) -> Mapping[str, 
     return {
         str(name): _place(path, str(name), made, read.members, size)
         for name, made in document.items()
-        if isinstance(made, Made) and made.name in (TENSOR, PARAMETER)
+        if isinstance(made, RebuiltObject) and made.name in (TENSOR, PARAMETER)
     }
 
 
 def _place(
-    path: Path, name: str, made: Made, members: Mapping[str, tuple[int, int]], file_size: int
+    path: Path, name: str, made: RebuiltObject, members: Mapping[str, tuple[int, int]], file_size: int
 ) -> Place:
     """Place of one tensor; its numbers must lie in a row and whole in their member."""
     try:
@@ -97,14 +97,14 @@ def _place(
     return dtype, shape, first, end
 
 
-def _tensor(made: Made) -> tuple[str, str, int, tuple[int, ...], tuple[int, ...]]:
+def _tensor(made: RebuiltObject) -> tuple[str, str, int, tuple[int, ...], tuple[int, ...]]:
     """Class and key of the numbers' place, where they begin in it, shape and strides. Raises ``ValueError`` or ``TypeError``."""
     if made.name == PARAMETER:
         made, *_rest = made.arguments
-    if not isinstance(made, Made) or made.name != TENSOR:
+    if not isinstance(made, RebuiltObject) or made.name != TENSOR:
         raise ValueError("no tensor")
     place, offset, shape, strides, *_rest = made.arguments
-    if not isinstance(place, Made) or place.name != PLACE:
+    if not isinstance(place, RebuiltObject) or place.name != PLACE:
         raise TypeError("no place")
     _storage, kind, key, *_rest = place.arguments
     if not isinstance(kind, Name) or kind.name not in STORAGES or not isinstance(key, str):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from edgepack.models.read.card import Card
+from edgepack.models.read.card import ModelCard
 from edgepack.models.read.modules import Modules
 from edgepack.records.model import Head, Pooling, PoolingOrigin
 from edgepack.records.outputs import Outputs
@@ -46,7 +46,7 @@ class VectorReading:
 def read_pooling(
     modules: Modules | None,
     names: Iterable[str],
-    card: Card,
+    card: ModelCard,
     *,
     known: PoolingMode | None,
     in_graph: bool,
@@ -78,7 +78,7 @@ def read_pooling(
 
 
 def _likely(
-    names: Iterable[str], card: Card, known: PoolingMode | None, in_graph: bool
+    names: Iterable[str], card: ModelCard, known: PoolingMode | None, in_graph: bool
 ) -> tuple[PoolingMode, PoolingOrigin, str]:
     """Mode, what says so, and why, in words."""
     if known is not None:

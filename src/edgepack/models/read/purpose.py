@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgepack.errors import UnsupportedModelError
-from edgepack.models.read.card import Card
+from edgepack.models.read.card import ModelCard
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.pooling import LAST_TOKEN
 
@@ -76,7 +76,7 @@ class Evidence:
     """What tells what a model is for."""
 
     folder: ModelFolder
-    card: Card
+    card: ModelCard
     known: bool = False
     """Whether the catalogue knows it as an embedding model."""
     tensors: Shapes = field(default_factory=dict)

@@ -7,7 +7,7 @@ from html import escape
 from edgepack.records.figures import Figure, figures_of
 from edgepack.records.report import Report, Verification
 from edgepack.reports.page.beside import measured_of, stock
-from edgepack.reports.page.facts import Facts
+from edgepack.reports.page.facts import PageFacts
 from edgepack.tables import megabytes
 
 ON_DEVICE = "measured on the device"
@@ -25,7 +25,7 @@ class Card:
     beside: str = ""
 
 
-def cards(report: Report, facts: Facts) -> list[Card]:
+def cards(report: Report, facts: PageFacts) -> list[Card]:
     """What there are figures for."""
     return [*_sizes(report), *_device(report, facts), *_vectors(report.verification)]
 
@@ -59,7 +59,7 @@ def _sizes(report: Report) -> Iterator[Card]:
     )
 
 
-def _device(report: Report, facts: Facts) -> Iterator[Card]:
+def _device(report: Report, facts: PageFacts) -> Iterator[Card]:
     memory, speed = (measured_of(key, facts.model, report) for key in ("memory", "speed"))
     if device := facts.device:
         on = f"{device.threads} threads, {device.tokens} tokens"

@@ -35,7 +35,7 @@ class Device:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class PageFacts:
     """Facts of one bundle."""
 
     contents: Node | None = None
@@ -50,10 +50,12 @@ class Facts:
     device: Device | None = None
 
 
-def facts_of(bundle: Bundle, report: Report, *, bench: Path | None = None, context: BuildContext) -> Facts:
+def facts_of(
+    bundle: Bundle, report: Report, *, bench: Path | None = None, context: BuildContext
+) -> PageFacts:
     """All that can be read; ``bench`` is what ``embed --bench --json`` wrote. Raises ``UsageError`` for another file."""
     manifest = bundle.manifest
-    return Facts(
+    return PageFacts(
         contents=contents_of(bundle, partial(_explained, bundle, context)),
         passes=tuple(_passes(str(manifest["model"].get("recipe", "")), context)),
         components=tuple(components_of(bundle)),

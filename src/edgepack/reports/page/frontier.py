@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from edgepack.recipes.frontier import Point, is_dominated, recommendations
+from edgepack.recipes.frontier import FrontierPoint, is_dominated, recommendations
 from edgepack.reports.frontier import heads, rows
 from edgepack.reports.page.cards import Card, render_cards
 from edgepack.reports.scatter import COARSE, FINE, LETTER, Mark, Scatter, scatter, ticks
@@ -19,7 +19,7 @@ LEFT, RIGHT, TOP, BOTTOM = 78, 12, 26, 52
 """Around it."""
 
 
-def frontier_page(points: Sequence[Point], title: str, *, gate: float = 0.0) -> str:
+def frontier_page(points: Sequence[FrontierPoint], title: str, *, gate: float = 0.0) -> str:
     """The plot, what is recommended, and the table; ``gate`` is the mean cosine that the target asks for."""
     page = files("edgepack.reports.page")
     ordered = sorted(points, key=lambda each: (each.compressed_bytes, each.name))
@@ -39,7 +39,7 @@ def frontier_page(points: Sequence[Point], title: str, *, gate: float = 0.0) -> 
     )
 
 
-def _choices(points: Sequence[Point]) -> list[Card]:
+def _choices(points: Sequence[FrontierPoint]) -> list[Card]:
     return [
         Card(
             what=choice.wish.capitalize(),
@@ -53,7 +53,7 @@ def _choices(points: Sequence[Point]) -> list[Card]:
     ]
 
 
-def _table(ordered: Sequence[Point], points: Sequence[Point]) -> str:
+def _table(ordered: Sequence[FrontierPoint], points: Sequence[FrontierPoint]) -> str:
     titles = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in ("", *heads(points)))
     body = "".join(
         f"<tr{_kind(point, points)}><td>{at}</td>"
@@ -65,7 +65,7 @@ def _table(ordered: Sequence[Point], points: Sequence[Point]) -> str:
     return f'<table class="recipes"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def _kind(point: Point, points: Sequence[Point]) -> str:
+def _kind(point: FrontierPoint, points: Sequence[FrontierPoint]) -> str:
     if not point.within:
         return ' class="below"'
     return ' class="dominated"' if is_dominated(point, points) else ""
@@ -143,7 +143,7 @@ def _mark(mark: Mark) -> str:
     )
 
 
-def _in_words(point: Point) -> str:
+def _in_words(point: FrontierPoint) -> str:
     return (
         f"{point.name}: {point.compressed_bytes / 1e6:.2f} MB under zstd, mean cosine {point.cosine:.5f}, "
         f"lowest {point.quality.min_cosine:.4f}, {point.milliseconds:.2f} ms"

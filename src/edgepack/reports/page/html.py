@@ -19,7 +19,7 @@ from edgepack.records.report import Report, Verification
 from edgepack.reports.page.beside import panels, render_panels
 from edgepack.reports.page.cards import cards, render_cards
 from edgepack.reports.page.contents import Node
-from edgepack.reports.page.facts import Facts
+from edgepack.reports.page.facts import PageFacts
 from edgepack.reports.page.histogram import histogram
 from edgepack.reports.page.markup import section, table
 from edgepack.reports.page.memory import memory_section
@@ -42,12 +42,12 @@ LEVELS = 3
 """Of the tree of bytes, in its table."""
 
 
-def render_html(report: Report, facts: Facts | None = None) -> str:
+def render_html(report: Report, facts: PageFacts | None = None) -> str:
     """A complete HTML document, light or dark as the reader's system is; ``facts`` are what is read of the bundle besides."""
     page = files("edgepack.reports.page")
     # Of a command that is copied to a terminal, nothing is changed: there is none of what a stranger made.
     command = facts.command if facts and report.said_by.counts else ""
-    report, facts = foreign_words(report), replace(foreign_words(facts or Facts()), command=command)
+    report, facts = foreign_words(report), replace(foreign_words(facts or PageFacts()), command=command)
     script = "".join((page / name).read_text(encoding="utf-8") for name in SCRIPTS)
     sections = list(_sections(report, facts))
     return Template((page / "page.html").read_text(encoding="utf-8")).substitute(
@@ -70,7 +70,7 @@ def render_html(report: Report, facts: Facts | None = None) -> str:
     )
 
 
-def _sections(report: Report, facts: Facts) -> Iterator[tuple[str, str, str]]:
+def _sections(report: Report, facts: PageFacts) -> Iterator[tuple[str, str, str]]:
     """Name, title and the whole of it; empty where there is nothing to say."""
     found = report.verification
     for name, title, long, content in (
@@ -151,7 +151,7 @@ def _visits(report: Report) -> str:
     return f"<h3>What a visit downloads, in MB</h3>{table(VISIT_HEAD, visit_rows(report), kind='many')}"
 
 
-def _recipe(facts: Facts) -> str:
+def _recipe(facts: PageFacts) -> str:
     steps = "".join(
         f"<li><b>{escape(name)}</b>{f' <code>{escape(parameters)}</code>' if parameters else ''}<p>{escape(said)}</p></li>\n"
         for name, parameters, said in facts.passes
@@ -177,7 +177,7 @@ def _words(rows: Iterable[Sequence[str]]) -> str:
     return table((), rows, kind="words")
 
 
-def _licences(facts: Facts) -> str:
+def _licences(facts: PageFacts) -> str:
     if not facts.components:
         return ""
     return table(("component", "version", "licence"), facts.components, kind="loose")
@@ -218,7 +218,7 @@ def _calculator(report: Report) -> str:
     )
 
 
-def _copied(report: Report, facts: Facts) -> str:
+def _copied(report: Report, facts: PageFacts) -> str:
     rows = (("the command that makes it", facts.command), ("sha256 of the bundle", report.digest))
     return "".join(
         f'<div class="copy"><span>{what}</span><code>{escape(value)}</code><button type="button" hidden>copy</button></div>\n'
@@ -227,7 +227,7 @@ def _copied(report: Report, facts: Facts) -> str:
     )
 
 
-def _data(report: Report, facts: Facts) -> str:
+def _data(report: Report, facts: PageFacts) -> str:
     """What the script draws and reckons with."""
     found: dict[str, Any] = {}
     if report.prices and report.costs:

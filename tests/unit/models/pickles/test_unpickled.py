@@ -15,7 +15,7 @@ from tests.support.torch_files import write_torch_file
 
 from edgepack.errors import ModelError
 from edgepack.models.pickles import unpickled
-from edgepack.models.pickles.unpickled import Made, read_pickle
+from edgepack.models.pickles.unpickled import RebuiltObject, read_pickle
 from edgepack.models.read.pickled import NAMES
 from edgepack.models.read.safetensors import open_tensors
 
@@ -175,5 +175,5 @@ def test_what_comes_back_is_checked_again(
 def test_what_a_model_s_pickle_names_is_data(tmp_path: Path) -> None:
     (tmp_path / BIN).write_bytes(archive(b"\x80\x02}" + text("w") + TENSOR + b"s."))
     made = read_pickle(tmp_path / BIN, NAMES, archive=True)
-    assert isinstance(made.document["w"], Made)
+    assert isinstance(made.document["w"], RebuiltObject)
     assert list(made.members) == ["0"]
