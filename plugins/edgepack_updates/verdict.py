@@ -91,7 +91,9 @@ def judge(
     figures = f"cosine {drift.mean_cosine:.4f} (lowest {drift.min_cosine:.4f}), ten nearest kept {drift.top10_kept:.1%}"
     causes = _causes(differs)
     if drift.top10_kept >= KEPT:
-        return Verdict(outcome="mixed", says=f"{figures}: mixed indexes lose this much", why=causes)
+        return Verdict(
+            outcome="mixed", says=f"the index can stay, if it may lose this much: {figures}", why=causes
+        )
     of = f" ({', '.join(causes)})" if causes else ""
     return Verdict(outcome="rebuild", says=f"rebuild the index: {figures}{of}", why=causes)
 

@@ -16,7 +16,7 @@ from edgepack.plugins.supported_outputs import with_supported_outputs
 from edgepack.recipes.expected import Expected, expected
 from edgepack.recipes.registry import passes_for
 from edgepack.records.model import ModelSource
-from edgepack.records.target import Pass, Target
+from edgepack.records.target import Target
 from edgepack.reports.budget import foretell_from_weights
 
 REFUSALS = (UnsupportedModelError, ModelError, TargetError, UsageError, BudgetError, MismatchError)
@@ -28,7 +28,6 @@ class Suited:
     """A model as a target takes it."""
 
     source: ModelSource
-    passes: tuple[Pass, ...]
     expected: Expected | None
 
 
@@ -37,8 +36,7 @@ def require_suitable(
 ) -> Suited:
     """The model as the target takes it. Raises what the target refuses it with, before anything is made of it."""
     source = with_supported_outputs(source, builder.outputs, target.name, context=context)
-    passes = passes_for(source, target.model, context)
-    foretold = expected(source, passes)
+    foretold = expected(source, passes_for(source, target.model, context))
     foretell_from_weights(target, foretold)
     builder.require_model(source)
-    return Suited(source=source, passes=passes, expected=foretold)
+    return Suited(source=source, expected=foretold)
