@@ -29,6 +29,10 @@ FOR = {
 """gcc's words for what ``#pragma clang attribute`` says in a level's file."""
 
 
+ALL_LEVELS = ("--slow", "-k", "not 3000 and not neon and not dotprod")
+"""Without the first, a test of kernels takes a sample of the levels."""
+
+
 def environment(runtime: str) -> Mapping[str, str]:
     """A sanitizer's library must be loaded before all others, and what it finds exceptions in before who throws some."""
     found = [
@@ -64,16 +68,21 @@ def session(folder: Path, flags: Sequence[str], change: Mapping[str, str] | None
 @pytest.mark.parametrize("level", FOR)
 def test_kernels_read_and_write_what_is_theirs(tmp_path: Path, level: str) -> None:
     library = kernels(tmp_path, level)
-    done = tried(["test_kernels.py"], engine_kernels.LIBRARY, library, env=environment("libasan.so"))
+    done = tried(
+        [*ALL_LEVELS, "test_kernels.py"], engine_kernels.LIBRARY, library, env=environment("libasan.so")
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 
 
 def test_room_that_is_too_small_is_found(tmp_path: Path) -> None:
-    change = changed("kernels.inc", "float scores[COUNT * KEYS];", "float scores[COUNT * KEYS - 1];")
+    change = changed("attention.inc", "float scores[ROWS * KEYS];", "float scores[ROWS * KEYS - 1];")
     library = kernels(tmp_path, "base", change)
     done = tried(
-        ["test_kernels.py::test_attention"], engine_kernels.LIBRARY, library, env=environment("libasan.so")
+        [*ALL_LEVELS, "test_kernels.py::test_attention"],
+        engine_kernels.LIBRARY,
+        library,
+        env=environment("libasan.so"),
     )
     assert done.returncode
     assert "AddressSanitizer: stack-buffer-overflow" in done.stderr
