@@ -14,7 +14,7 @@ namespace embed {
 #if defined(__x86_64__)
 extern const Kernels avx512_kernels, avxvnni_kernels, avx2_kernels, sse41_kernels;
 #elif defined(__aarch64__)
-extern const Kernels dotprod_kernels;
+extern const Kernels dotprod_kernels, i8mm_kernels;
 #endif
 extern const Kernels base_kernels;
 static std::string level;
@@ -27,6 +27,7 @@ const Kernels &kernels_here() {
     if (level == "sse41") return sse41_kernels;
 #elif defined(__aarch64__)
     if (level == "dotprod") return dotprod_kernels;
+    if (level == "i8mm") return i8mm_kernels;
 #endif
     return base_kernels;
 }

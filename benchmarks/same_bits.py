@@ -4,8 +4,8 @@
     PYTHONPATH=. .venv/bin/python benchmarks/same_bits.py --texts 200 --only x86_64
     PYTHONPATH=. .venv/bin/python benchmarks/same_bits.py --texts armv7l=20 --keep /tmp/bits     # and again, where it was ended
 
-all-MiniLM-L6-v2 by recipe int8, 200 verification texts and 4,000 fuzz texts of every script. The engine is compiled for x86-64, arm64 and 32-bit ARM, with
-glibc and with musl; its kernels are chosen by name. What is not this machine's runs under qemu (``edgepack fetch --target linux-arm64-min`` fetches
+all-MiniLM-L6-v2 by recipe int8, 200 verification texts and 4,000 fuzz texts of every script. The engine is compiled for x86-64, arm64, 32-bit ARM and
+riscv64, with glibc and with musl; its kernels are chosen by name. What is not this machine's runs under qemu (``edgepack fetch --target linux-arm64-min`` fetches
 it): arm64 takes ten minutes and more for all texts, 32-bit ARM a second and more for each token, so that it is given fewer. A platform's vectors are
 compared with those of the first one's same texts. With ``--keep`` what is made stays, and is not made again. Ends with 1 where two are not the same.
 """
@@ -43,15 +43,19 @@ TOGETHER = 280
 ZIG = (sys.executable, "-m", "ziglang", "c++", "-target")
 LEVELS = {
     "x86_64": ("base", "sse41", "avx2", "avxvnni", "avx512"),
-    "aarch64": ("base", "dotprod"),
+    "aarch64": ("base", "dotprod", "i8mm"),
     "armv7l": ("base",),
+    "riscv64": ("base",),
 }
-"""``base`` is SSE2, and NEON."""
+"""``base`` is SSE2, NEON on both kinds of ARM, and plain C++."""
 TRIPLES = {
     "x86_64": ("x86_64-linux-gnu.2.28", "x86_64-linux-musl"),
     "aarch64": ("aarch64-linux-musl", "aarch64-linux-gnu.2.28"),
     "armv7l": ("arm-linux-musleabihf",),
+    "riscv64": ("riscv64-linux-musl",),
 }
+EMULATED = {"aarch64": "max", "armv7l": "cortex-a7", "riscv64": "sifive-u54"}
+"""qemu's processors."""
 CPUS = {"arm-linux-musleabihf": ("-mcpu=cortex_a7",)}
 
 
@@ -197,7 +201,7 @@ def emulator_of(arch: str, context: HostContext) -> Sequence[str | Path] | None:
     if arch == "x86_64":
         return ()
     try:
-        return find_emulator(arch, context=context).command("cortex-a7" if arch == "armv7l" else "max")
+        return find_emulator(arch, context=context).command(EMULATED[arch])
     except MissingToolError as missing:
         print(f"not run: {arch} ({missing.message}; {missing.hint})")  # noqa: T201
         return None

@@ -6,6 +6,8 @@ from importlib.resources.abc import Traversable
 
 from edgepack.api import Spec, Target, hookimpl, lazy, missing_tools
 
+TARGETS = ("linux-armv7-fast", "linux-riscv64-fast", "macos-arm64", "macos-x64")
+
 
 def missing(target: Target) -> Iterable[str]:
     """What compiles the program."""
@@ -41,4 +43,4 @@ def edgepack_specs() -> Iterable[Spec]:
 
 @hookimpl
 def edgepack_targets() -> Iterable[Traversable]:
-    return [files(__name__) / f"{name}.toml" for name in ("macos-arm64", "macos-x64")]
+    return [files(__name__) / f"{name}.toml" for name in TARGETS]

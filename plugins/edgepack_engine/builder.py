@@ -122,7 +122,7 @@ class EngineBuilder:
 
     def _twin(self, model: PreparedModel) -> Path | None:
         """A program for this machine, where none here runs that for the target."""
-        if self.target.platform.os == "linux":
+        if self.target.platform.os != "macos":
             return None
         here = Platform(os="linux", arch=platform.machine(), glibc="2.28")
         made = link_encoder(model, dict(sources()), platform=here, context=self.context)
@@ -162,10 +162,14 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         raise TargetError(
             f"target {target.name}: builder engine makes bundles for linux and macos, not for {target.platform.os}"
         )
+    return engine_builder(target, context=context, **read_options(target, OPTIONS))
+
+
+def engine_builder(target: Target, *, serve: bool, attention: str, context: BuildContext) -> EngineBuilder:
+    """The builder for any system that a program can be linked for. Raises ``UsageError`` or ``TargetError``."""
     require_runtime(target.platform, context=context)
     _require_by_token(target, context)
-    options = read_options(target, OPTIONS)
-    return EngineBuilder(target=target, context=context, **options)
+    return EngineBuilder(target=target, context=context, serve=serve, attention=attention)
 
 
 def _require_by_token(target: Target, context: BuildContext) -> None:

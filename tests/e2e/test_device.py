@@ -13,6 +13,7 @@ from tests.support.command import edgepack
 from tests.support.device_tools import needs
 from tests.support.devices import Board, board_in, executable
 from tests.support.signed import key_in
+from tests.support.small_models import write_small_bert
 from tests.support.sshd import ssh_server
 from tests.support.static_models import write_with_words
 
@@ -303,8 +304,9 @@ def test_arm64_over_ssh(
 @needs("proot")
 @pytest.mark.timeout(3600)
 def test_lower_levels_of_arm64(tmp_path: Path, shared_context: HostContext) -> None:
-    """The engine's kernels for dotprod and those without, which give the same bits; the second by a copy that is told so."""
-    bundle = made_bundle("linux-arm64-fast", tmp_path / "out")
+    """The engine's kernels for i8mm, dotprod and neither, which give the same bits; the lower ones by a copy that is told so."""
+    model = write_small_bert(tmp_path / "model")
+    bundle = made_bundle("linux-arm64-fast", tmp_path / "out", "--model", str(model))
     shell = arm64_shell(tmp_path / "arm64", context=shared_context)
     found = proved(
         bundle, tmp_path, f"pi=exec:{executable(tmp_path / 'pi', CALLS.format(shell=shell))}", model=None

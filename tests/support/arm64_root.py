@@ -8,27 +8,17 @@ import pytest
 
 from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError
-from edgepack.fetch.debian import Package
 from edgepack.foundry.processors.aarch64 import AARCH64
-from edgepack.foundry.proof.emulator import Qemu, find_qemu, unpack_emulator
-from edgepack.foundry.sources.pinned import Archive
-from tests.support.device_tools import program
+from edgepack.foundry.proof.emulator import Qemu, find_qemu
+from tests.support.device_tools import arm64_busybox, program
 from tests.support.devices import executable
-
-BUSYBOX = Archive(
-    file="busybox-static_1%3a1.35.0-4+deb12u1+b1_arm64.deb",
-    sha256="732c9135564fc71337e0e05fb4da4d11e6c28c1834bce3e405e575afef2a52f5",
-    size=822236,
-    debian=Package(suite="bookworm", kind="deb", name="busybox-static:arm64"),
-)
-PLACE = "bin/busybox"
 
 
 def arm64_shell(folder: Path, *, context: BuildContext) -> Path:
     """A program that runs ``sh`` of an arm64 root with its arguments. Skips the test where something of it cannot be had."""
     try:
         qemu = find_qemu(AARCH64, context=context)
-        busybox = unpack_emulator([BUSYBOX], keep=[PLACE], context=context) / PLACE
+        busybox = arm64_busybox(context)
     except EdgepackError as error:
         pytest.skip(f"no root of arm64: {error.message}")
     root = _root(folder / "root", qemu, busybox)

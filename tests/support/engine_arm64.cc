@@ -1,4 +1,4 @@
-// The kernels of arm64, called by engine_arm64.py through qemu: PROGRAM base|dotprod. A call on standard input is the kernel's number, its task, and the
+// The kernels of arm64, called by engine_arm64.py through qemu: PROGRAM base|dotprod|i8mm. A call on standard input is the kernel's number, its task, and the
 // arrays that the task names; the answer is the arrays as they are then. Each ends where a page that nobody may read begins.
 #include <cstdint>
 #include <cstdio>
@@ -9,7 +9,7 @@
 #include "kernels.h"
 
 namespace embed {
-extern const Kernels base_kernels, dotprod_kernels;
+extern const Kernels base_kernels, dotprod_kernels, i8mm_kernels;
 }
 
 namespace {
@@ -45,7 +45,8 @@ template <class Task> void call(void (*kernel)(const Task &), const uint8_t *tas
 }  // namespace
 
 int main(int, char **words) {
-    const embed::Kernels &kernels = strcmp(words[1], "base") ? embed::dotprod_kernels : embed::base_kernels;
+    const bool base = !strcmp(words[1], "base"), dotprod = !strcmp(words[1], "dotprod");
+    const embed::Kernels &kernels = base ? embed::base_kernels : dotprod ? embed::dotprod_kernels : embed::i8mm_kernels;
     static Array arrays[MOST];
     alignas(16) uint8_t task[LARGEST_TASK];
     for (uint64_t kernel; take(&kernel, sizeof kernel);) {

@@ -13,7 +13,7 @@ from edgepack_engine.builder import sources
 from tests.support import engine_kernels as engine
 from tests.support.native import compile_apart
 
-LEVELS = {"neon": "base", "dotprod": "dotprod"}
+LEVELS = {"neon": "base", "dotprod": "dotprod", "i8mm": "i8mm"}
 """Levels, and whose kernels the program is asked for."""
 COMPILER = (sys.executable, "-m", "ziglang", "c++", "-target", "aarch64-linux-musl", "-static")
 TASKS: tuple[type[ctypes.Structure], ...] = (
@@ -29,7 +29,7 @@ TASKS: tuple[type[ctypes.Structure], ...] = (
 
 def compile_program(program: Path, changed: Mapping[str, str] | None = None) -> Path:
     """The program of all levels; ``changed`` are sources in the place of the engine's."""
-    names = (*engine.SHARED, "kernels_base.cc", "kernels_neon.cc")
+    names = (*engine.SHARED, "kernels_base.cc", "kernels_neon.cc", "kernels_i8mm.cc")
     chosen = {name: text for name, text in {**dict(sources()), **(changed or {})}.items() if name in names}
     own = Path(__file__).with_suffix(".cc")
     chosen[own.name] = own.read_text(encoding="utf-8")

@@ -31,7 +31,17 @@ def write_small_model(folder: Path, tokenizer: str) -> Path:
     shape = {**SHAPE, "vocab_size": made.get_vocab_size(), "matryoshka_dimensions": DIMENSIONS}
     save_model(folder, form_of(kind, shape), Weights(std=0, seed=7))
     made.save(str(folder / "tokenizer.json"))
-    _write_layout(folder)
+    write_layout(folder, dimension=shape["hidden_size"])
+    return folder
+
+
+def write_small_bert(folder: Path) -> Path:
+    """A BERT of 64 dimensions, which the engine takes."""
+    wide, made = 64, byte_level()
+    shape = {"hidden_size": wide, "intermediate_size": 2 * wide, "vocab_size": made.get_vocab_size()}
+    save_model(folder, form_of("bert", shape), Weights(std=0.1))
+    made.save(str(folder / "tokenizer.json"))
+    write_layout(folder, dimension=wide)
     return folder
 
 
@@ -71,7 +81,8 @@ def _framed(tokenizer: Any, trainer: Any) -> Any:
     return tokenizer
 
 
-def _write_layout(folder: Path) -> None:
+def write_layout(folder: Path, *, dimension: int) -> None:
+    """What says that tokens' vectors are averaged, and which texts come before others."""
     kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
     modules = [
         {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
@@ -80,7 +91,7 @@ def _write_layout(folder: Path) -> None:
     (folder / "1_Pooling").mkdir()
     documents = {
         "modules.json": modules,
-        "1_Pooling/config.json": {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True},
+        "1_Pooling/config.json": {"word_embedding_dimension": dimension, "pooling_mode_mean_tokens": True},
         "config_sentence_transformers.json": {"prompts": PREFIXES},
     }
     for name, document in documents.items():

@@ -6,7 +6,7 @@
 
 namespace embed {
 
-extern const Kernels avx512_kernels, avxvnni_kernels, avx2_kernels, sse41_kernels, dotprod_kernels, base_kernels;
+extern const Kernels avx512_kernels, avxvnni_kernels, avx2_kernels, sse41_kernels, i8mm_kernels, dotprod_kernels, base_kernels;
 
 #if defined(__x86_64__)
 namespace {
@@ -41,7 +41,8 @@ const Kernels &kernels_here() {
 }
 #elif defined(__aarch64__)
 const Kernels &kernels_here() {
-    constexpr unsigned long DOTPROD = 1 << 20;
+    constexpr unsigned long DOTPROD = 1 << 20, I8MM = 1 << 13;
+    if (getauxval(AT_HWCAP2) & I8MM) return i8mm_kernels;
     return getauxval(AT_HWCAP) & DOTPROD ? dotprod_kernels : base_kernels;
 }
 #else

@@ -1,7 +1,7 @@
-// Any processor of the architecture: SSE2 on x86-64, NEON on arm64.
+// Any processor of the architecture: SSE2 on x86-64, NEON on arm64 and on 32-bit ARM where it is compiled for it.
 #include "level.h"
 
-#if defined(__aarch64__)
+#if defined(__ARM_NEON)
 #include <arm_neon.h>
 #endif
 
@@ -28,14 +28,25 @@ inline Ints multiply(Ints sums, int32_t two, const int8_t *weights) {
     const __m128i pairs = _mm_loadu_si128(reinterpret_cast<const __m128i *>(weights));
     return sums + Ints(_mm_madd_epi16(_mm_set1_epi32(two), pairs));
 }
-#elif defined(__aarch64__)
+#elif defined(__ARM_NEON)
 // Two neighbouring weights are no further from 0 than 128 together (plan.py), so that sums of 16 bits hold them.
-constexpr int MIDDLE = 128, ROWS = 4, VECTORS = 4;
+constexpr int MIDDLE = 128, VECTORS = 4;
+
+#if defined(__aarch64__)
+constexpr int ROWS = 4;
+inline int16x8_t in_pairs(int16x8_t one, int16x8_t other) { return vpaddq_s16(one, other); }
+#else
+// Half as many registers.
+constexpr int ROWS = 2;
+inline int16x8_t in_pairs(int16x8_t one, int16x8_t other) {
+    return vcombine_s16(vpadd_s16(vget_low_s16(one), vget_high_s16(one)), vpadd_s16(vget_low_s16(other), vget_high_s16(other)));
+}
+#endif
 
 inline Ints dot(Ints sums, int32_t four, const int8_t *weights) {
     const int8x16_t raw = vld1q_s8(weights);
     const int8x8_t bytes = vreinterpret_s8_s32(vdup_n_s32(four ^ int32_t(0x80808080)));
-    const int16x8_t pairs = vpaddq_s16(vmull_s8(vget_low_s8(raw), bytes), vmull_s8(vget_high_s8(raw), bytes));
+    const int16x8_t pairs = in_pairs(vmull_s8(vget_low_s8(raw), bytes), vmull_s8(vget_high_s8(raw), bytes));
     return Ints(vpadalq_s16(int32x4_t(sums), pairs));
 }
 #else

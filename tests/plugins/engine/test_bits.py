@@ -13,21 +13,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import same_bits
 from tests.fuzz.plans import sound_plans
-from tests.support import engine_arm64, engine_kernels, engine_session
+from tests.support import engine_kernels, engine_session
 from tests.support.berts import Tokens
-from tests.support.native import compile_apart
 from tests.support.once import made_once
 
-from edgepack.foundry.proof.emulator import find_emulator
-from edgepack_engine.builder import sources
+from edgepack.plugins.context import HostContext
 from edgepack_engine.plan import Plan, write_plan
 
 pytestmark = [
     pytest.mark.tools("python", may=("qemu-aarch64", "qemu-aarch64-static")),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="compiles for x86-64"),
 ]
-ROOT = Path(__file__).parents[3]
 LENGTHS = (17, 1, 130, 33, 3)
 DIGESTS = {
     "encoder": "d62b618143ed911d",
@@ -109,18 +107,18 @@ def test_one_digest(session: Path, kernels: Path, tmp_path: Path, level: str, na
     assert digest(np.concatenate([vectors(row, threads=2) for row in rows])) == DIGESTS[name]
 
 
-@pytest.mark.slow  # qemu, and a compile for arm64
-@pytest.mark.parametrize("level", engine_arm64.LEVELS)
-def test_one_digest_of_arm64(tmp_path: Path, shared_context: Any, level: str) -> None:
-    emulator = find_emulator("aarch64", context=shared_context).command("max")
-    main = ROOT / "benchmarks/same_bits.cc"
-    files = {
-        **engine_session.session_sources(),
-        **dict(sources()),
-        main.name: main.read_text(encoding="utf-8"),
-    }
-    files.pop("kernels.cc")
-    program = compile_apart(files, tmp_path / "program", "-O2", by=engine_arm64.COMPILER)
+@pytest.mark.slow  # qemu, and compiles for other processors
+@pytest.mark.parametrize(
+    ("arch", "level"), [(arch, level) for arch in same_bits.EMULATED for level in same_bits.LEVELS[arch]]
+)
+def test_one_digest_of_other_processors(
+    tmp_path: Path, shared_context: HostContext, arch: str, level: str
+) -> None:
+    emulator = same_bits.emulator_of(arch, shared_context)
+    if emulator is None:
+        pytest.skip(f"no emulator of {arch}")
+    program = tmp_path / "program"
+    same_bits.compiled(program, same_bits.TRIPLES[arch][0])
     tokens = texts()
     lines = [" ".join(map(str, ids[mask == 1])) for ids, mask in zip(tokens.ids, tokens.mask, strict=True)]
     (tmp_path / "ids").write_text("".join(f"{line}\n" for line in lines))
@@ -132,7 +130,7 @@ def test_one_digest_of_arm64(tmp_path: Path, shared_context: Any, level: str) ->
                 program,
                 tmp_path / "plan",
                 tmp_path / "ids",
-                engine_arm64.LEVELS[level],
+                level,
                 str(batch),
                 str(threads),
             ]

@@ -285,6 +285,17 @@ LEVELS = (
     arm64("products", "constexpr int MIDDLE = 128;", "constexpr int MIDDLE = 0;", file="kernels_neon.cc"),
     arm64("products", "int32_t(0x80808080)", "int32_t(0x00808080)", file="kernels_neon.cc"),
     arm64(
+        "products", "sums[2 * pair + 1][vector] +=", "sums[2 * pair + 1][vector] =", file="kernels_i8mm.cc"
+    ),
+    arm64("products", "if constexpr (COUNT % 2)", "if constexpr (COUNT % 2 > 1)", file="kernels_i8mm.cc"),
+    arm64("products", "four_of(last + DEPTH)", "four_of(last)", file="kernels_i8mm.cc"),
+    arm64(
+        "attention",
+        "columns_at(column + vector * LANES, deepest)",
+        "columns_at(column + vector * LANES, depth)",
+        file="kernels_i8mm.cc",
+    ),
+    arm64(
         "attention",
         "largest = larger(largest, load(scores",
         "largest = smaller(largest, load(scores",
@@ -396,7 +407,7 @@ def run(folder: Path, level: str, tests: Iterable[str], changed: Mapping[str, st
         pytest.skip(f"this processor has no {engine_kernels.NEEDS[level]}")
     library = compiled(folder, level, changed)
     # Those of arm64 are slow; of few shapes, they are quick enough.
-    options = ("--slow", "-k", "(neon or dotprod) and not 3000") if level == "arm64" else ()
+    options = ("--slow", "-k", "(neon or dotprod or i8mm) and not 3000") if level == "arm64" else ()
     variable = engine_kernels.LIBRARY if level else engine_session.LIBRARY
     done = tried([*options, *tests], variable, library)
     return done.returncode, done.stdout

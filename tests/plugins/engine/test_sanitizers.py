@@ -29,7 +29,7 @@ FOR = {
 """gcc's words for what ``#pragma clang attribute`` says in a level's file."""
 
 
-ALL_LEVELS = ("--slow", "-k", "not 3000 and not neon and not dotprod")
+ALL_LEVELS = ("--slow", "-k", "not 3000 and not neon and not dotprod and not i8mm")
 """Without the first, a test of kernels takes a sample of the levels."""
 
 
