@@ -70,6 +70,8 @@ class _Matrix:
 
     source: str
     """The bytes' value."""
+    name: str
+    """Of the weights."""
     weights: npt.NDArray[np.int8]
     scales: npt.NDArray[np.float32]
     zero: int
@@ -87,6 +89,8 @@ class _Lowering:
     quantized: dict[str, Buffer] = field(default_factory=dict)
     norms: dict[str, Step] = field(default_factory=dict)
     """By the value that a normalisation makes."""
+    packed: dict[tuple[str, ...], tuple[Array, Array, Array]] = field(default_factory=dict)
+    """Weights of a product by their names: packed, their sums, their scales."""
 
     def value(self, name: str) -> Buffer:
         """The buffer of a float value, and before it the steps that make it."""
@@ -100,8 +104,12 @@ class _Lowering:
             return self._norm(node, name)
         if node.op_type in ACTIVATIONS:
             return self._activated(node)
-        if node.op_type == "Mul" and self.graph.maker(node.input[0], "MatMulIntegerToFloat"):
+        if self._is_product(name):
             return self._product([self._matrix(name)], [None], Activation.LINEAR)
+        if node.op_type == "Add" and self._is_product(node.input[0]):
+            return self._product(
+                [self._matrix(node.input[0])], [self.graph.vector(node.input[1])], Activation.LINEAR
+            )
         if node.op_type == "Mul" and not self.graph.maker(node.input[0], "Cast"):
             return self._gated(node)
         return self._sum(name)
@@ -155,6 +163,11 @@ class _Lowering:
         return self.floats.get(name, output)
 
     # --- products
+
+    def _is_product(self, name: str) -> bool:
+        """Whether a value is a product times the ranges of its tokens."""
+        node = self.graph.maker(name, "Mul")
+        return node is not None and self.graph.maker(node.input[0], "MatMulIntegerToFloat") is not None
 
     def _bytes_of(self, name: str) -> Buffer:
         """The buffer of a value that is quantized by token."""
@@ -215,7 +228,9 @@ class _Lowering:
         ):
             raise graph.no_step(name)
         factors = np.broadcast_to(factors * np.float32(graph.number(step)), matrix.shape[1]).astype("<f4")
-        return _Matrix(source=source, weights=matrix, scales=factors, zero=int(graph.number(zero)))
+        return _Matrix(
+            source=source, name=weights, weights=matrix, scales=factors, zero=int(graph.number(zero))
+        )
 
     def _product(
         self, matrices: Sequence[_Matrix], biases: Sequence[Array | None], activation: Activation
@@ -243,6 +258,14 @@ class _Lowering:
                 hint="--recipe int8 keeps them below",
             )
         source = self._bytes_of(matrices[0].source)
+        # Layers may share weights, as ALBERT's do.
+        names = tuple(each.name for each in matrices)
+        if names not in self.packed:
+            self.packed[names] = (
+                packed(weights),
+                weights.sum(axis=0, dtype="<i4"),
+                np.concatenate([each.scales for each in matrices]),
+            )
         none = [np.zeros(each.weights.shape[1], "<f4") for each in matrices]
         bias = [zero if given is None else given for given, zero in zip(biases, none, strict=True)]
         return self._add(
@@ -250,12 +273,7 @@ class _Lowering:
             Buffer(width=width),
             inputs=(source,),
             sizes=(depth, width, int(activation), matrices[0].zero),
-            tensors=[
-                packed(weights),
-                weights.sum(axis=0, dtype="<i4"),
-                np.concatenate([each.scales for each in matrices]),
-                np.concatenate(bias),
-            ],
+            tensors=[*self.packed[names], np.concatenate(bias)],
         )
 
     def _activated(self, node: onnx.NodeProto) -> Buffer:

@@ -38,7 +38,18 @@ WIDE = {
     "head_dim": 32,
 }
 """Widths that the kernels take."""
+ALBERT = {
+    "embedding_size": 128,
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "num_attention_heads": 12,
+    "num_hidden_groups": 1,
+    "num_hidden_layers": 2,
+}
+"""Those of the real one, of fewer layers."""
 LOWERED = (
+    "albert",
     *("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet", "modernbert", "gte", "new"),
     *("nomic_bert", "llama", "mistral", "qwen2", "qwen3", "gemma3_text"),
 )
@@ -47,6 +58,7 @@ LOWERED = (
 def quantized(folder: Path, kind: str, context: HostContext, **shape: Any) -> tuple[ModelSource, Path]:
     """A small model of an architecture, and its graph by recipe ``int8``."""
     wide = {name: size for name, size in WIDE.items() if name in FAMILIES[kind].small}
+    wide = ALBERT if kind == "albert" else wide
     source, _ = write_family(folder, kind, std=0.1, **{**wide, **shape})
     options = ModelOptions(recipe="int8", format="onnx")
     return source, prepare_model(source, options=options, context=context).file
@@ -121,6 +133,16 @@ def test_the_same_plan_gives_the_same_file(bert: tuple[ModelSource, Path], tmp_p
     for name in ("one", "other"):
         write_plan(plan_of(bert[1], bert[0].pooling), tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+def test_layers_that_share_weights_have_them_once(tmp_path: Path, context: HostContext) -> None:
+    source, graph = quantized(tmp_path, "albert", context)
+    plan = plan_of(graph, source.pooling)
+    write_plan(plan, tmp_path / "plan")
+    products = [step for step in plan.steps if step.operation == Operation.PRODUCT]
+    assert len(products) == 1 + 2 * 4
+    assert len({id(step.tensors[0]) for step in products}) == 1 + 4
+    assert (tmp_path / "plan").stat().st_size < 1.1 * (4 * 768**2 + 2 * 768 * 3072)
 
 
 @pytest.mark.slow

@@ -1,0 +1,98 @@
+"""Which models the engine's targets take, and what they say of the others: the table of docs/engine.md is made here."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.plugins.engine.test_lowering import ALBERT, WIDE
+from tests.support.checkpoints import write_head
+from tests.support.families import FAMILIES, write_family
+from tests.support.golden import ROOT
+
+from edgepack.models.find.source import ingest
+from edgepack.plugins.context import HostContext
+from edgepack.records.model import ModelSource
+from edgepack.records.target import Target
+from edgepack.suitability.rows import suitability
+from edgepack_engine.builder import FILE
+
+pytestmark = pytest.mark.slow  # each model is prepared for each target
+BEGIN, END = "<!-- begin models -->\n", "<!-- end models -->"
+KINDS_OF_REFUSAL = 5
+NAMES = {
+    "bert": "BERT",
+    "roberta": "RoBERTa",
+    "xlm-roberta": "XLM-RoBERTa",
+    "camembert": "CamemBERT",
+    "mpnet": "MPNet",
+    "distilbert": "DistilBERT",
+    "modernbert": "ModernBERT",
+    "albert": "ALBERT",
+    "deberta-v2": "DeBERTa",
+    "new": "new GTE",
+    "gemma3_text": "EmbeddingGemma 1",
+    "embedding_gemma2_text": "EmbeddingGemma 2",
+    "llama": "Llama",
+    "mistral": "Mistral",
+    "qwen2": "Qwen 2",
+    "qwen3": "Qwen 3",
+    "nomic_bert": "NomicBert",
+}
+HEADS = {
+    "a reranker": {"num_labels": 1},
+    "a classifier": {"num_labels": 3},
+}
+
+
+def family(kind: str) -> Callable[[Path, HostContext], ModelSource]:
+    wide = {name: size for name, size in WIDE.items() if name in FAMILIES[kind].small}
+    # Of EmbeddingGemma 2, only the smallest is recorded.
+    shape: dict[str, Any] = {"albert": ALBERT, "embedding_gemma2_text": {}}.get(kind, wide)
+    return lambda folder, _: write_family(folder, kind, std=0.1, **shape)[0]
+
+
+def head(shape: dict[str, int]) -> Callable[[Path, HostContext], ModelSource]:
+    def write(folder: Path, context: HostContext) -> ModelSource:
+        return ingest(str(write_head(folder, "BertForSequenceClassification", **shape)), context=context)
+
+    return write
+
+
+MODELS = {
+    **{name: family(kind) for kind, name in NAMES.items()},
+    **{name: head(shape) for name, shape in HEADS.items()},
+}
+
+
+def in_general(reason: str, model: str, target: str) -> str:
+    return reason.replace(f"{model} is ", "it is ").replace(f"target {target} ", "the target ")
+
+
+def test_the_table_of_models_is_what_the_targets_say(
+    tmp_path: Path, context: HostContext, update_golden: bool
+) -> None:
+    host = context.plugins()
+    targets: list[Target] = [host.target(name) for name in host.target_files]
+    engine = sorted(each.name for each in targets if each.model.format == FILE.rpartition(".")[2])
+    assert len(engine) >= 7
+    host = replace(host, target_files={name: host.target_files[name] for name in engine})
+    lines, kinds = [f"| model | {', '.join(f'`{name}`' for name in engine)} |\n", "|---|---|\n"], set()
+    for name, write in MODELS.items():
+        source = write(tmp_path / name, context)
+        rows = suitability(source, host, context=context)
+        said = {"" if row.taken else in_general(row.reason, source.name, row.target) for row in rows}
+        assert len(said) == 1, (name, said)
+        (reason,) = said
+        lines.append(f"| {name} | {reason or 'yes'} |\n")
+        kinds |= {reason} - {""}
+    assert len(kinds) <= KINDS_OF_REFUSAL, kinds
+    file = ROOT / "docs/engine.md"
+    before, _, rest = file.read_text(encoding="utf-8").partition(BEGIN)
+    block, end, after = rest.partition(END)
+    assert end, f"docs/engine.md has no {BEGIN}"
+    if update_golden:
+        file.write_text(before + BEGIN + "".join(lines) + END + after, encoding="utf-8")
+        block = "".join(lines)
+    assert block == "".join(lines), "--update-golden writes it anew"
