@@ -22,8 +22,9 @@ from tests.support.once import made_once
 from edgepack.plugins.context import HostContext
 from edgepack_engine.plan import Plan, write_plan
 
+EMULATORS = tuple(f"qemu-{name}{kind}" for name in ("aarch64", "arm", "riscv64") for kind in ("", "-static"))
 pytestmark = [
-    pytest.mark.tools("python", may=("qemu-aarch64", "qemu-aarch64-static")),
+    pytest.mark.tools("python", may=EMULATORS),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="compiles for x86-64"),
 ]
 LENGTHS = (17, 1, 130, 33, 3)
