@@ -55,7 +55,7 @@ class Panel:
     title: str
     unit: str
     bars: tuple[tuple[str, float, str], ...]
-    """Label, length, and the figure in words."""
+    """Label, length, and the figure in words. The first is this bundle, or such a one where both were measured."""
     said: str
     better: str
     """What a bundle is that has the better figure."""
@@ -101,7 +101,7 @@ def panels(report: Report, model: str) -> Iterator[Panel]:
                 yield Panel(title=title, unit="MB", bars=bars, said=weights, better="smaller")
     for key in ("memory", "speed"):
         if found := measured_of(key, model, report):
-            rows = [(OWN, found.own[report.target]), *found.others.items()]
+            rows = [(report.target, found.own[report.target]), *found.others.items()]
             yield Panel(
                 title=found.title,
                 unit=found.unit,
@@ -121,9 +121,9 @@ def render_panels(found: Iterator[Panel]) -> str:
 def _panel(panel: Panel) -> str:
     longest = max(length for _, length, _ in panel.bars)
     rows = "".join(
-        f'<tr{" class=own" if label == OWN else ""}><th scope="row">{escape(label)}</th>'
+        f'<tr{"" if place else " class=own"}><th scope="row">{escape(label)}</th>'
         f'<td><i style="width:{length / longest:.2%}"></i></td><td>{value}</td></tr>'
-        for label, length, value in panel.bars
+        for place, (label, length, value) in enumerate(panel.bars)
     )
     better = f"<b>{panel.ratio:.1f}&times;</b> <span>{panel.better}</span>" if panel.ratio >= 1.1 else ""
     return (
