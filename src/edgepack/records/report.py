@@ -261,7 +261,7 @@ class BuildInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """How fast a machine is with the bundle's program, as its own ``--bench`` says."""
+    """Speed of the bundle's program on a machine, as its own ``--bench`` says."""
 
     threads: int
     tokens: int

@@ -168,7 +168,7 @@ def memory_line(found: Memory) -> str:
 
 
 def speed_line(found: Speed) -> str:
-    """What the machine that built the bundle measured of it."""
+    """The speed that the machine which built the bundle has with it."""
     threads = "1 thread" if found.threads == 1 else f"{found.threads} threads"
     memory = f", {found.peak_mb:g} MB of memory at its highest" if found.peak_mb is not None else ""
     return f"speed here: {found.texts_per_second:,.0f} texts/s of {found.tokens} tokens on {threads}{memory}"
