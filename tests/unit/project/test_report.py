@@ -11,8 +11,6 @@ from edgepack.project.jobs import Result
 from edgepack.project.report import Figures, render_page
 from edgepack.records.word import HERE, Word
 
-SIGNED = Word(whose="signed", key="team")
-
 
 def bundle(label: str, state: str = "made") -> Result:
     return Result(label=label, state=state, seconds=2.5, path=Path(label))  # type: ignore[arg-type]
