@@ -43,7 +43,7 @@ def test_the_dockerfile_makes_an_edgepack_that_makes_bundles(tmp_path: Path) -> 
         for name in (*names, *files, "."):
             os.chown(Path(folder) / name, 1234, 1234, follow_symlinks=False)
     done = root.run(
-        entry, "bundle", "-t", "linux-x86-min", "--offline", "--json", at=found["WORKDIR"], user="1234:1234"
+        entry, "bundle", "-t", "linux-x86-fast", "--offline", "--json", at=found["WORKDIR"], user="1234:1234"
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert json.loads(done.stdout)["verification"]["status"] == "passed"

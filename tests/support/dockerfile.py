@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SHARED = (
-    "/etc/resolv.conf",
-    "/etc/hosts",
-    "/etc/ssl/certs/ca-certificates.crt",
-)
-"""What the network asks for, and a container has from its host."""
+CERTIFICATES = "/etc/certificates-of-the-host.crt"
+SHARED = {
+    "/etc/resolv.conf": "/etc/resolv.conf",
+    "/etc/hosts": "/etc/hosts",
+    # Debian's own are installed in their usual place, and this machine may reach its network by others.
+    "/etc/ssl/certs/ca-certificates.crt": CERTIFICATES,
+}
+"""Files that the network asks for: here → there."""
 
 
 def instructions(file: Path) -> Iterator[tuple[str, str]]:
@@ -68,8 +70,8 @@ def debian(folder: Path, suite: str) -> Root:
         ["debootstrap", "--variant=minbase", suite, folder], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    for name in SHARED:
-        place = folder / name.lstrip("/")
+    for name, there in SHARED.items():
+        place = folder / there.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(name, place)
     return Root(folder=folder)
@@ -79,7 +81,7 @@ def _network() -> dict[str, str]:
     """Variables by which this machine's pip and apt reach theirs, and none that names a folder of this machine."""
     kept = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
     found = {name: value for name, value in os.environ.items() if name in kept}
-    return {**found, "PIP_CERT": SHARED[-1], "DEBIAN_FRONTEND": "noninteractive"}
+    return {**found, "PIP_CERT": CERTIFICATES, "DEBIAN_FRONTEND": "noninteractive"}
 
 
 def _copy(source: Path, to: Path, *, into: bool) -> None:

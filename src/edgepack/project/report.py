@@ -172,7 +172,7 @@ def _cards(results: Sequence[Result], bundles: Sequence[Figures]) -> list[Card]:
             value=str(passed),
             unit=f"of {len(results)}",
             met=passed == len(results),
-            limit="here",
+            limit="passed here, or by a known key",
         ),
     ]
     sizes = [each.archive_bytes for each in counted if each.archive_bytes is not None]
@@ -184,7 +184,10 @@ def _cards(results: Sequence[Result], bundles: Sequence[Figures]) -> list[Card]:
         lowest = min(each.min_cosine for each in counted if each.min_cosine is not None)
         cards.append(
             Card(
-                what="Mean cosine", value=f"{min(means):.4f}", limit="or more", beside=f"lowest {lowest:.4f}"
+                what="Mean cosine",
+                value=f"{min(means):.4f}",
+                limit="at least, by bundle",
+                beside=f"of any text {lowest:.4f}",
             )
         )
     return cards
