@@ -49,4 +49,4 @@ def test_the_dockerfile_makes_an_edgepack_that_makes_bundles(tmp_path: Path) -> 
     assert json.loads(done.stdout)["verification"]["status"] == "passed"
     program = f"{json.loads(done.stdout)['directory']}/embed"
     said = root.run(f"./{program}", "A man is eating food.", at=found["WORKDIR"], user="1234:1234")
-    assert len(json.loads(said.stdout)["embedding"]) == 384
+    assert len(json.loads(said.stdout)[0]["embedding"]) == 384
