@@ -92,7 +92,7 @@ def view_of(
 
 
 def _of_processes(path: Path) -> bool:
-    """Whether something in /proc says what processes are. NVIDIA's driver names its threads by writing there, and fails where it cannot."""
+    """Tell what is of single processes in /proc. NVIDIA's driver names its threads by writing there, and fails where it cannot."""
     return path.name.isdecimal() or path.is_symlink()
 
 
