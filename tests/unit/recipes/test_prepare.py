@@ -43,7 +43,9 @@ class Listening:
     """Long work → how much there was, and how much was said to be done."""
 
     @contextmanager
-    def progress(self, label: str, total: int | None = None, *, unit: str = "") -> Iterator[Any]:
+    def progress(
+        self, label: str, total: int | None = None, *, unit: str = "", before: str = ""
+    ) -> Iterator[Any]:
         self.shown[label] = total, 0
 
         def advance(amount: int = 1) -> None:
