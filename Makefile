@@ -93,6 +93,7 @@ distributions: $(VENV)/.installed
 # What a machine with a GPU and no network needs, and the checks to run there (docs/gpu.md).
 gpu-kit: $(VENV)/.installed
 	$(BIN)/python benchmarks/gpu_kit.py
+	PYTHONPATH=. $(BIN)/python benchmarks/gpu_kit.py --families
 
 test-gpu:
 	$(PYTHON) benchmarks/gpu_check.py dist/gpu-kit
