@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from tests.support.command import edgepack
 from tests.support.newcomers import graph_alone, llama_table, odd_widths, with_dense
+from tests.support.static_models import WIDTH
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 MODELS: dict[str, tuple[Callable[[Path], Path], str, int]] = {
     # The table's program is compiled in seconds; what others need of ONNX Runtime may take minutes.
-    "llama_table": (llama_table, "linux-x86-static", 16),
+    "llama_table": (llama_table, "linux-x86-static", WIDTH),
     "graph_alone": (graph_alone, "linux-x86-min", 32),
     "odd_widths": (odd_widths, "linux-x86-min", 312),
     "with_dense": (with_dense, "linux-x86-min", 64),
