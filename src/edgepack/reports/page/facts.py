@@ -15,23 +15,13 @@ from edgepack.errors import EdgepackError, UsageError
 from edgepack.foundry.explain.sizes import Explanation, explain, find_composition
 from edgepack.recipes.registry import PASS
 from edgepack.records.bundle import Bundle
-from edgepack.records.report import Report
+from edgepack.records.report import USUAL_TOKENS, Report, Speed
 from edgepack.reports.build_info import command_of
 from edgepack.reports.page.contents import Node, contents_of
 from edgepack.runtimes.find import library_in, platform_of
 
 _PASS = re.compile(r"([\w-]+)(?:\((.*?)\))?(?:, |$)")
 POOLED = "Pooling and normalisation, which model files leave to programs, become part of the graph: its output is the vector."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Device:
-    """What `embed --bench` measured where the bundle runs."""
-
-    peak_mb: float
-    texts_per_second: float
-    tokens: int
-    threads: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +37,8 @@ class PageFacts:
     command: str = ""
     """What makes such a bundle again."""
     model: str = ""
-    device: Device | None = None
+    device: Speed | None = None
+    """What `embed --bench` measured where the bundle runs."""
 
 
 def facts_of(
@@ -66,12 +57,12 @@ def facts_of(
     )
 
 
-def read_bench(file: Path) -> Device:
+def read_bench(file: Path) -> Speed:
     """What a device measured; raises ``UsageError`` for what is not that."""
     try:
         said = json.loads(file.read_text(encoding="utf-8"))
-        length = min(said["lengths"], key=lambda each: abs(each["tokens"] - 32))
-        return Device(
+        length = min(said["lengths"], key=lambda each: abs(each["tokens"] - USUAL_TOKENS))
+        return Speed(
             peak_mb=float(said["peak_mb"]),
             texts_per_second=float(length["texts_per_second"]),
             tokens=int(length["tokens"]),
