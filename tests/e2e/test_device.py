@@ -309,7 +309,7 @@ def test_lower_levels_of_arm64(tmp_path: Path, shared_context: HostContext) -> N
     bundle = made_bundle("linux-arm64-fast", tmp_path / "out", "--model", str(model))
     shell = arm64_shell(tmp_path / "arm64", context=shared_context)
     found = proved(
-        bundle, tmp_path, f"pi=exec:{executable(tmp_path / 'pi', CALLS.format(shell=shell))}", model=None
+        bundle, tmp_path, f"pi=exec:{executable(tmp_path / 'pi', CALLS.format(shell=shell))}", model=model
     )
     assert [each.message for each in found.failures] == []
     (result,) = found.results
@@ -317,7 +317,7 @@ def test_lower_levels_of_arm64(tmp_path: Path, shared_context: HostContext) -> N
     assert result.verification.levels == ("neon", "dotprod") and result.verification.processor_cosine == 1.0
     qemu = find_qemu(AARCH64, context=shared_context)
     alone = f"alone=exec:{qemu.program} -L {qemu.libc}"
-    found = proved(bundle, tmp_path, alone, model=None)
+    found = proved(bundle, tmp_path, alone, model=model)
     assert [each.message for each in found.failures] == []
     assert found.results[0].device.processor == "emulated by qemu-aarch64"
     assert found.results[0].vectors == result.vectors
