@@ -17,6 +17,7 @@ from edgepack.errors import DownloadError, ModelError, UsageError
 from edgepack.fetch import http
 from edgepack.fetch.download import download, fetch_file, require_online
 from edgepack.fetch.hub_library import by_hub_library, in_hub_cache, token_of_login
+from edgepack.files.folder import is_below
 from edgepack.files.store import sha256_of, written_beside
 from edgepack.records.model import RemoteModel
 
@@ -137,14 +138,15 @@ def _denied_by_the_hub() -> Iterator[None]:
 def _fetch(file: HubFile, repository: str, commit: str, destination: Path, context: BuildContext) -> None:
     """The file out of the user's cache of the hub, or downloaded into it; by edgepack where the hub's library cannot.
 
-    Whatever gives it, it is the file that the hub lists for the commit, by its digest.
+    Whatever gives it, it is the file that the hub lists for the commit, by its digest. The library writes where a server's headers
+    say, and as much as it sends: only the hub itself is asked by it.
     """
-    found = in_hub_cache(repository, file.path, commit)
-    if found is None or not _is(found, file):
-        found = by_hub_library(repository, file.path, commit, endpoint=endpoint(), token=_token())
-    if found is not None and _is(found, file):
-        shutil.copyfile(found, destination)
+    if _taken(in_hub_cache(repository, file.path, commit), file, destination):
         return
+    if endpoint() == DEFAULT_ENDPOINT:
+        made = by_hub_library(repository, file.path, commit, endpoint=DEFAULT_ENDPOINT, token=_token())
+        if _taken(made, file, destination):
+            return
     request = file_request(f"{HUB_PREFIX}{repository}@{commit}", file.path)
     if file.sha256 is None:
         download(
@@ -160,6 +162,17 @@ def _fetch(file: HubFile, repository: str, commit: str, destination: Path, conte
         context=context,
     )
     fetched.replace(destination)
+
+
+def _taken(found: Path | None, file: HubFile, destination: Path) -> bool:
+    """Whether what was found is that file, and copied. The copy is looked at: others may write where it was found."""
+    if found is None or file.size not in (None, found.stat().st_size):
+        return False
+    shutil.copyfile(found, destination)
+    if _is(destination, file):
+        return True
+    destination.unlink()
+    return False
 
 
 def _is(path: Path, file: HubFile) -> bool:
@@ -222,8 +235,13 @@ def _read_listing(answer: bytes, repository: str) -> Listing:
         raise DownloadError(
             f"the hub's answer for {repository} is invalid", hint="check HF_ENDPOINT"
         ) from error
-    if re.fullmatch(r"[\w.-]+", commit) is None:
+    if re.fullmatch(r"\w[\w.-]*", commit) is None:
         raise DownloadError(f"the hub names no commit of {repository}", hint="check HF_ENDPOINT")
+    if outside := [name for name in files if not is_below(name)]:
+        raise DownloadError(
+            f"the hub lists {outside[0]!r}, which is no path below the folder of {repository}",
+            hint="check HF_ENDPOINT",
+        )
     return Listing(commit=commit, files=files)
 
 
