@@ -22,7 +22,7 @@ LONGEST = 300.0
 """Seconds that a manifest or a token may take."""
 PLAIN = {"Accept-Encoding": "identity"}
 _BEARER, _BASIC = re.compile(r"\bBearer\s+(.*)", re.IGNORECASE), re.compile(r"\bBasic\b", re.IGNORECASE)
-_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+_PARAMETER = re.compile(r'\b(\w+)="([^"]*)"')
 
 
 @dataclass(kw_only=True)

@@ -37,6 +37,8 @@ ALWAYS_ALLOWED = 256 << 20
 MAX_UNPACKED = 16 << 30
 """… but never to more than this, unless who unpacks it says so."""
 MAX_ENTRIES = 200_000
+MAX_DIRECTORY = 32 << 20
+"""Bytes of a zip's list of entries, which zipfile reads whole and keeps as ten times as many."""
 CHUNK = 1 << 16
 """Bytes that are read at once. A tar header that is longer is an attack on memory: tarfile reads each whole."""
 
@@ -206,7 +208,7 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
                 budget.take(len(chunk))
                 yield chunk
 
-    with zipfile.ZipFile(file) as archive:
+    with zipfile.ZipFile(cast("IO[bytes]", _Listed(file))) as archive:
         for member in archive.infolist():
             budget.take_entry()
             budget.require(member.file_size)
@@ -220,6 +222,19 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
                 link="",
                 chunks=partial(chunks, member),
             )
+
+
+class _Listed:
+    """A file as zipfile reads it; nothing is read at once that would fill the memory."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.seek, self.tell, self.seekable, self.close = file.seek, file.tell, file.seekable, file.close
+
+    def read(self, size: int = -1) -> bytes:
+        if size > MAX_DIRECTORY:
+            raise BadArchive(f"its list of files has {size:,} bytes", hint="it looks like a bomb")
+        return self._file.read(size)
 
 
 @_noticing_damage

@@ -415,6 +415,15 @@ def test_a_zip_whose_directory_leads_before_its_beginning_is_refused(tmp_path: P
             unpack(made, tmp_path / f"out{cut}")
 
 
+def test_a_zip_of_many_names_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = archive(tmp_path, ZIPS[0], [Put(f"{number}") for number in range(100)])
+    monkeypatch.setattr(archives, "MAX_DIRECTORY", 100 * 46)
+    with pytest.raises(BadArchive, match="its list of files has"):
+        unpack(made, tmp_path / "out")
+
+
 def test_a_zip_behind_a_program_is_opened_and_what_is_none_is_said(tmp_path: Path) -> None:
     script = b"#!/bin/sh\nexit 0\n"
     package = tmp_path / "model.run"

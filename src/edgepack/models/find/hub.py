@@ -230,7 +230,7 @@ def _read_listing(answer: bytes, repository: str) -> Listing:
     try:
         document = json.loads(answer)
         commit = str(document["sha"])
-        files = {entry["rfilename"]: _hub_file(entry) for entry in document["siblings"]}
+        files = {file.path: file for file in map(_hub_file, document["siblings"])}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DownloadError(
             f"the hub's answer for {repository} is invalid", hint="check HF_ENDPOINT"
@@ -250,6 +250,9 @@ def _hub_file(entry: Mapping[str, Any]) -> HubFile:
     size, sha256 = large.get("size", entry.get("size")), large.get("sha256")
     if not isinstance(size, int | None) or not isinstance(sha256, str | None):
         raise ValueError(f"{size!r} is no size, or {sha256!r} no digest")
+    path = entry["rfilename"]
+    if not isinstance(path, str) or not path.isprintable():
+        raise ValueError(f"{path!r} is no name of a file")
     blob = entry.get("blobId")
     named = isinstance(blob, str) and re.fullmatch(r"[0-9a-f]{40}", blob) is not None
-    return HubFile(path=str(entry["rfilename"]), size=size, sha256=sha256, blob=blob if named else None)
+    return HubFile(path=path, size=size, sha256=sha256, blob=blob if named else None)

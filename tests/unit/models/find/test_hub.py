@@ -170,7 +170,11 @@ def test_a_hub_that_lists_files_elsewhere_writes_none(
     endpoint: Server, model: Path, online: HostContext, tmp_path: Path
 ) -> None:
     files = {name: content for name, content in files_of(model).items() if name != "model.safetensors"}
-    for outside in (f"onnx/{'../' * 30}{tmp_path}/outside.onnx", f"onnx//{tmp_path}/outside.onnx", f"{tmp_path}/outside.onnx"):
+    for outside in (
+        f"onnx/{'../' * 30}{tmp_path}/outside.onnx",
+        f"onnx//{tmp_path}/outside.onnx",
+        f"{tmp_path}/outside.onnx",
+    ):
         listed = listing({**files, outside: b"evil"})
         endpoint.on("/api/models/tiny/bert/revision/main", page(listed, "application/json"))
         assert "which is no path below the folder of tiny/bert" in refused("hf:tiny/bert", online).message

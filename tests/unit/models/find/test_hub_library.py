@@ -119,7 +119,12 @@ def test_the_token_of_a_login_is_used(hub: Server, model: Path, online: HostCont
 
 @pytest.mark.parametrize("header", ["ETag", "X-Repo-Commit"])
 def test_a_mirror_does_not_say_where_files_are_written(
-    header: str, hub: Server, model: Path, online: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    header: str,
+    hub: Server,
+    model: Path,
+    online: HostContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The hub's library puts both into a path: ``../../`` and all."""
     outside = tmp_path / "outside"
