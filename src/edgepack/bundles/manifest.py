@@ -60,6 +60,8 @@ _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
     ("target", "extra"): dict,
     ("model", "name"): str,
     ("model", "dimension"): int,
+    ("model", "max_length"): int,
+    ("model", "normalize"): bool,
     ("model", "file"): str,
     ("model", "tokenizer"): str,
     ("model", "set"): dict,
@@ -354,7 +356,8 @@ def _check_kinds(path: Path, manifest: Mapping[str, Any]) -> None:
         raise BundleError(f"{path}: runtime.provider names a library by what is no name")
     for file in manifest["model"].get("source_files", ()):
         if not isinstance(file, dict) or not all(
-            isinstance(file.get(key), str) for key in ("path", "sha256")
+            isinstance(file.get(key, default), kind)
+            for key, kind, default in (("path", str, None), ("sha256", str, None), ("size", int, 0))
         ):
             raise BundleError(f"{path}: an entry under source_files is not complete")
     # A line of ours begins with it.
