@@ -51,7 +51,7 @@ class BlobStore(Protocol):
 
 @runtime_checkable
 class MeasuredStore(Protocol):
-    """What a ``BlobStore`` may have besides: then nothing larger than what is listed is written to this machine's disk."""
+    """A ``BlobStore`` that tells sizes: nothing larger than what is listed is written to this machine's disk then."""
 
     def size(self, name: str) -> int | None:
         """Bytes of a file; ``None`` where there is none, or it is not known."""

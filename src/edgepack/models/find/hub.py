@@ -16,7 +16,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, ModelError, UsageError
 from edgepack.fetch import http
 from edgepack.fetch.download import download, fetch_file, require_online
-from edgepack.fetch.hub_library import by_hub_library, in_hub_cache, token_of_login
+from edgepack.fetch.hub_library import by_hub_library, in_hub_cache, require_download, token_of_login
 from edgepack.files.folder import is_below
 from edgepack.files.store import sha256_of, written_beside
 from edgepack.records.model import RemoteModel
@@ -143,6 +143,7 @@ def _fetch(file: HubFile, repository: str, commit: str, destination: Path, conte
     """
     if _taken(in_hub_cache(repository, file.path, commit), file, destination):
         return
+    require_download(repository, file.path)
     if endpoint() == DEFAULT_ENDPOINT:
         made = by_hub_library(repository, file.path, commit, endpoint=DEFAULT_ENDPOINT, token=_token())
         if _taken(made, file, destination):
