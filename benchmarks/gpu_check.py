@@ -1,13 +1,15 @@
 """Run what `benchmarks/gpu_kit.py` packed on this machine's GPU. Python's standard library alone, and no network.
 
-    python3 benchmarks/gpu_check.py [dist/gpu-kit [RESULTS]]
+    python3 benchmarks/gpu_check.py [--families] [dist/gpu-kit [RESULTS]]
 
 Each check is a run of the bundle's own program, so that one that crashes or hangs takes no other with it. RESULTS (by default $OUT, else the kit's folder) gets `gpu.json` and `gpu.md`, written anew
 after each check: what was learned stays, whatever comes next. Everything ends within ten minutes. Exit code 1 when a
-check fails, 2 when there is nothing to check with.
+check fails, 2 when there is nothing to check with. With --families only the models of `families.tar.xz` are run, which need what
+`kit.tar.xz` and `whole.tar.xz` brought, in this copy or an earlier one.
 """
 
 import ctypes
+import hashlib
 import json
 import math
 import os
@@ -19,6 +21,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +65,9 @@ CHECKS: tuple[tuple[str, str, int, str], ...] = (
     ("empty", "LAZY", 1, ""),
     ("lib", "EAGER", 32, ""),
 )
+FAMILY_SECONDS, FAMILIES_SECONDS, AT_ONCE = 60, 150, 4
+"""For one model, for all of them, and how many are run beside each other."""
+RECORDER = "liblaunched.so"
 PROGRAM = (("--self-test", "--json"), ("--info",), ("--warmup", "--json"), ("--bench",))
 """What the bundle's own program is run with."""
 
@@ -69,7 +75,7 @@ PROGRAM = (("--self-test", "--json"), ("--info",), ("--warmup", "--json"), ("--b
 def unpack(kit: Path, place: Path) -> None:
     """Lay out the kit; what an earlier copy brought stays."""
     place.mkdir(parents=True, exist_ok=True)
-    for name in ("kit.tar.xz", "whole.tar.xz"):
+    for name in ("kit.tar.xz", "whole.tar.xz", "families.tar.xz"):
         if (kit / name).exists():
             with tarfile.open(kit / name) as archive:
                 # Python before 3.11.4 does not know filters; the kit is the project's own.
@@ -265,6 +271,109 @@ def program(place: Path, arguments: Sequence[str], folders: Sequence[str], secon
     return {"program": " ".join(arguments), **ran, "good": "error" not in ran}
 
 
+def providers_of(place: Path, families: dict[str, Any]) -> dict[tuple[int, ...], Path]:
+    """Folders of libraries with the provider as bundles of the families have it, by the translation units that it keeps."""
+    whole = (place / "whole" / PROVIDER).read_bytes()
+    facts = families["provider"]
+    if hashlib.sha256(whole).hexdigest() != facts["sha256"]:
+        raise SystemExit("error: whole.tar.xz and families.tar.xz are not of one kit")
+    empty, no_room = bytes.fromhex(facts["empty"]), bytes.fromhex(facts["no_room"])
+    folders = {}
+    for number, kept in enumerate(sorted({tuple(family["kept"]) for family in families["families"]})):
+        content = bytearray(whole)
+        for index, (at, size) in enumerate(facts["units"]):
+            if index not in kept:
+                content[at : at + size] = (empty if len(empty) <= size else no_room).ljust(size, b"\0")
+        for at, size in facts["blobs"]:
+            content[at : at + size] = bytes(size)
+        folders[kept] = folder = place / "providers" / str(number)
+        lay_libraries(place, folder)
+        (folder / PROVIDER).write_bytes(content)
+    return folders
+
+
+def lay_libraries(place: Path, folder: Path) -> None:
+    """The bundle's libraries in another folder, but for the provider. Not as links: they look for each other by their places."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for file in (place / "bundle" / "lib").iterdir():
+        if file.name != PROVIDER:
+            os.link(file.resolve(), folder / file.name)
+
+
+def family(
+    place: Path, row: dict[str, Any], libraries: Path, folders: Sequence[str], *options: str
+) -> dict[str, Any]:
+    """A model's vectors beside full precision, one by one and in batches, and the kernels that it launches."""
+    bundle, record = place / "families" / row["folder"], place / f"{row['folder']}.launched"
+    record.unlink(missing_ok=True)
+    (bundle / "lib").unlink(missing_ok=True)
+    (bundle / "lib").symlink_to(libraries)
+    env = environment(folders, LD_PRELOAD=str(place / RECORDER), LAUNCHED_KERNELS=str(record))
+    env["EMBED_CACHE"] = str(place / "cache")
+    program, until = str(bundle / "embed"), time.monotonic() + FAMILY_SECONDS
+    said: dict[str, Any] = {"cosines": []}
+    for size in ("1", "8"):
+        command = [program, "--batch-size", size, "--out", "json", *options, *row["texts"]]
+        ran = ended(command, env, max(1.0, until - time.monotonic()), longest=None)
+        if "error" in ran:
+            said |= {"error": f"batches of {size}: {ran['error']}"}
+            break
+        found = [record["embedding"] for record in json.loads(ran["output"])]
+        said["cosines"].append(min(cosine(a, b) for a, b in zip(found, row["vectors"], strict=True)))
+    else:
+        ran = ended(
+            [program, "--warmup", "--json", *options], env, max(1.0, until - time.monotonic()), longest=None
+        )
+        if "error" in ran:
+            said |= {"error": f"warm-up: {ran['error']}"}
+        else:
+            warm = json.loads(ran["output"])
+            said |= {name: warm[name] for name in ("provider", "nodes", "min_cosine") if name in warm}
+    launched = record.read_text().splitlines() if record.exists() else []
+    said["launched"] = sorted({line[2:] for line in launched if line.startswith("0 ")})
+    said["refused"] = sorted({line for line in launched if not line.startswith("0 ")})
+    return said
+
+
+def check_family(place: Path, row: dict[str, Any], libraries: Path, folders: Sequence[str]) -> dict[str, Any]:
+    began = time.monotonic()
+    said: dict[str, Any] = {"family": row["name"]}
+    try:
+        said |= family(place, row, libraries, folders)
+        if said["refused"] or PRUNED_ERROR in said.get("error", ""):
+            # All that it needs, and not just the first that was pruned.
+            whole = family(place, row, place / "whole", folders)
+            said["launched_of_all"] = whole["launched"]
+            said["with_all"] = whole.get("error") or whole["cosines"]
+    except (KeyError, OSError, ValueError) as error:
+        said |= {"error": f"it said something else: {type(error).__name__} {error}"}
+    said["seconds"] = round(time.monotonic() - began, 1)
+    said["good"] = (
+        "error" not in said
+        and min(said["cosines"]) >= row["least_cosine"]
+        and said.get("provider") == "CUDAExecutionProvider"
+        and not said["refused"]
+    )
+    return said
+
+
+def family_results(place: Path, folders: Sequence[str], seconds: float) -> Iterator[dict[str, Any]]:
+    """A result for each model, as they come; those that there is no time for have one, too."""
+    until = time.monotonic() + min(seconds, FAMILIES_SECONDS)
+    families = json.loads((place / "families.json").read_text())
+    libraries = providers_of(place, families)
+
+    def one_of_them(row: dict[str, Any]) -> dict[str, Any]:
+        if time.monotonic() > until:
+            return {"family": row["name"], "error": "there was no time for it", "good": False}
+        return check_family(place, row, libraries[tuple(row["kept"])], folders)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for done in as_completed([pool.submit(one_of_them, row) for row in families["families"]]):
+            yield done.result()
+
+
 def ratio(results: Sequence[dict[str, Any]], options: str) -> float | None:
     """Throughput at batch 32 of the pruned library, divided by that of the one with all units; each the better of two runs."""
 
@@ -311,6 +420,15 @@ def report(facts: dict[str, Any], results: Sequence[dict[str, Any]]) -> str:
                 f": {each['error']}" if "error" in each else ""
             )
             lines.append(f"| {name} | {' | '.join(cells)} | {' '.join(verdict.split())} |")
+    if any("family" in each for each in results):
+        lines += ["", "| model | cosines | nodes | kernels | |", "|---|---|---|---|---|"]
+    for each in results:
+        if "family" in each:
+            cosines = ", ".join(f"{value:.6f}" for value in each.get("cosines", ()))
+            nodes = ", ".join(f"{count} {name}" for name, count in each.get("nodes", {}).items())
+            words = ["good" if each["good"] else "FAILED", each.get("error", ""), *each.get("refused", ())]
+            cells = [each["family"], cosines, nodes, str(len(each.get("launched", ()))), " ".join(words)]
+            lines.append(f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |")
     for each in results:
         if "program" in each:
             said = each.get("error") or each.get("output", "")
@@ -325,7 +443,7 @@ def report(facts: dict[str, Any], results: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run_all(place: Path, results_folder: Path) -> int:
+def run_all(place: Path, results_folder: Path, *, only_families: bool) -> int:
     until = time.monotonic() + ALL_SECONDS
     folders = library_path()
     facts = survey(folders)
@@ -337,19 +455,24 @@ def run_all(place: Path, results_folder: Path) -> int:
         facts["ratio"], facts["ratio_defaults"] = ratio(results, ""), ratio(results, "defaults")
         (results_folder / "gpu.json").write_text(json.dumps({**facts, "results": results}, indent=1))
         (results_folder / "gpu.md").write_text(report(facts, results))
-        print(json.dumps(result), flush=True)  # noqa: T201
+        short = {name: value for name, value in result.items() if not name.startswith("launched")}
+        print(json.dumps(short), flush=True)  # noqa: T201
 
     def seconds() -> float:
         return min(CHECK_SECONDS, until - time.monotonic())
 
-    keep(program(place, PROGRAM[0], folders, seconds()))
-    for folder, loading, batch, options in CHECKS:
+    if not only_families:
+        keep(program(place, PROGRAM[0], folders, seconds()))
+    for folder, loading, batch, options in () if only_families else CHECKS:
         there = place / ("bundle/lib" if folder == "lib" else folder) / PROVIDER
         if there.exists() and seconds() > 10:
             keep(check(place, folder, loading, batch, options, folders, seconds()))
-    for arguments in PROGRAM[1:]:
+    for arguments in () if only_families else PROGRAM[1:]:
         if seconds() > 10:
             keep(program(place, arguments, folders, seconds()))
+    if (place / "families.json").exists():
+        for result in family_results(place, folders, until - time.monotonic()):
+            keep(result)
     return 0 if all(result["good"] for result in results) else 1
 
 
@@ -358,12 +481,14 @@ def main() -> int:
     if words == ["--libraries"]:
         print("\n".join(libraries()))  # noqa: T201
         return 0
+    only_families = words[:1] == ["--families"]
+    words = words[only_families:]
     kit = Path(words[0]) if words else ROOT / "dist" / "gpu-kit"
     results = Path(words[1] if len(words) > 1 else os.environ.get("OUT", kit))
     results.mkdir(parents=True, exist_ok=True)
     place = ROOT / "build" / "gpu"
     unpack(kit, place)
-    return run_all(place, results)
+    return run_all(place, results, only_families=only_families)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Pack what `make test-gpu` needs for a machine with a GPU and no network: dist/gpu-kit, at most 64 MiB a file.
 
     python benchmarks/gpu_kit.py --arch 90
+    PYTHONPATH=. python benchmarks/gpu_kit.py --arch 90 --families
 
 `kit.tar.xz` has a thin bundle of all-MiniLM-L6-v2 as `edgepack bundle` makes it, texts and full-precision
-vectors; `whole.tar.xz` the provider with all units of the architecture, to compare with. The second may follow in a later copy.
+vectors; `whole.tar.xz` the provider with all units of the architecture, to compare with. The second may follow in a later copy,
+and so may `families.tar.xz` (--families), models of every architecture that edgepack exports itself, which needs both.
 """
 
 import argparse
@@ -42,10 +44,14 @@ def main() -> None:
     parser.add_argument("--arch", default="90", help="compute capability of the machine with the GPU")
     parser.add_argument("--output", type=Path, default=Path("dist/gpu-kit"))
     parser.add_argument("--texts", type=int, default=64)
+    parser.add_argument("--families", action="store_true", help="make families.tar.xz, and nothing else")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     with host_context(story=Story()) as context, tempfile.TemporaryDirectory() as folder:
-        pack(options.output, options.arch, options.texts, context, Path(folder) / "bundle")
+        if options.families:
+            pack_families(options.output, options.arch, context, Path(folder))
+        else:
+            pack(options.output, options.arch, options.texts, context, Path(folder) / "bundle")
 
 
 def pack(output: Path, arch: str, count: int, context: BuildContext, folder: Path) -> None:
@@ -67,6 +73,26 @@ def pack(output: Path, arch: str, count: int, context: BuildContext, folder: Pat
     bundle = [(f"bundle/{name}", path) for name, path in sorted(files.items())]
     write(output / "kit.tar.xz", [("facts.json", facts_file), *bundle])
     write(output / "whole.tar.xz", [(f"whole/{PROVIDER}", provider_of(whole.companions))])
+
+
+def pack_families(output: Path, arch: str, context: BuildContext, folder: Path) -> None:
+    # With the tests' models, which the rest of the kit does without.
+    from benchmarks import gpu_families
+
+    capabilities = f'capabilities=["{arch}"]'
+    builder = builder_for(context, capabilities)
+    builders = {
+        name: builder_for(context, capabilities, f"model.recipe={name}") for name in ("fp32", "unfused")
+    }
+    model = builder.prepare_model(ingest(None, context=context))
+    runtime = builder.provide_runtime(model)
+    whole = provider_of(replace(builder, units="all").provide_runtime(model).companions)
+    provider = gpu_families.read_provider(whole)
+    operators = builder.operators(model) or ()
+    kept = provider.kept(operators, builder.architectures, "all-MiniLM-L6-v2")
+    gpu_families.require_same(provider, kept, provider_of(runtime.companions))
+    members = gpu_families.families(runtime, provider, folder, {"": builder, **builders})
+    write(output / "families.tar.xz", members)
 
 
 def builder_for(context: BuildContext, *options: str) -> CudaBuilder:

@@ -60,9 +60,7 @@ class CudaBuilder:
         )
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
-        choice = Choice(
-            architectures=self.architectures, operators=self._operators(model), layout=self.layout
-        )
+        choice = Choice(architectures=self.architectures, operators=self.operators(model), layout=self.layout)
         libraries = libraries_for(choice, context=self.context)
         for note in (*libraries.notes, *libraries.changes[:1]):
             self.context.note(note)
@@ -92,7 +90,7 @@ class CudaBuilder:
             changes=libraries.changes,
         )
 
-    def _operators(self, model: PreparedModel) -> tuple[str, ...] | None:
+    def operators(self, model: PreparedModel) -> tuple[str, ...] | None:
         """The operators whose translation units stay; ``None`` for all units."""
         if self.units == "all":
             return None

@@ -41,6 +41,7 @@ from edgepack.signing.signatures import (
 )
 from edgepack.toml_schema import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
+from edgepack.verifier.command import has_provider
 from edgepack.verifier.confined.module_process import module_of
 from edgepack.verifier.copies import require_used_files
 from edgepack.verifier.facts import given_by_bundle, require_facts, require_precision, require_promises
@@ -315,6 +316,8 @@ def _at_all_levels(
 ) -> Verification:
     """The figures with those of the CPU levels that this machine has or can hide, where its processor runs the program."""
     if found.status != "passed" or architecture(bundle.program) != platform.machine():
+        return found
+    if has_provider(bundle):  # a GPU has no levels
         return found
     texts = verification_texts()
     vectors = runner.embed(bundle, texts)

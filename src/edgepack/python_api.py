@@ -90,23 +90,29 @@ def bundle(
 ) -> Bundle:
     """Make a self-contained bundle, verify and measure it, as `edgepack bundle` does.
 
-    ``model`` is what ``--model`` takes; ``None``: the catalogue's default. ``target`` is a name or a .toml file; ``None``: the
-    default for this machine. ``settings`` change keys of the target: ``{"model.min_cosine": 0.99, "runtime": "full"}``. ``packages`` are
+    ``model`` is what ``--model`` takes; ``None``: the catalogue's default. ``target`` is a name or a .toml file; ``None``: the best
+    for this machine that takes the model. ``settings`` change keys of the target: ``{"model.min_cosine": 0.99, "runtime": "full"}``. ``packages`` are
     package forms to make beside the archive. ``key`` is the file of a private key, and ``password`` the password of this key; the bundle,
     its archive and its packages are signed with it. ``progress`` prints the steps on stderr. A build that fails writes no bundle to ``output``.
     """
     from edgepack import pipeline
     from edgepack.plugins.host import load_plugins
-    from edgepack.targets import target_of_this_machine, with_reading
+    from edgepack.suitability.default import choose_target
+    from edgepack.targets import with_reading
 
     host = load_plugins()
     said = {"model.recipe": recipe, "model.gate": gate, "package.formats": list(packages) or None}
     wanted = {**(settings or {}), **{key: value for key, value in said.items() if value is not None}}
     overrides = [f"{key}={json.dumps(value)}" for key, value in wanted.items()]
     with _context(offline=offline, progress=progress) as context:
+        place = None if model is None else str(model)
+        if target is None:
+            made_for = choose_target(place, overrides, reading, host=host, context=context).target
+        else:
+            made_for = with_reading(host.target(str(target), overrides), reading)
         outcome = pipeline.build(
-            with_reading(host.target(str(target or target_of_this_machine()), overrides), reading),
-            model=None if model is None else str(model),
+            made_for,
+            model=place,
             output=Path(output),
             force=force,
             prices=None if prices is None else Path(prices),

@@ -25,9 +25,33 @@ PROCESSOR_NAMES = {
     **dict.fromkeys(("armv7", "armhf", "armv7hf"), "armv7l"),
 }
 """What processors are called elsewhere (Debian, Docker, Go) → as ``platform.machine()`` says it, and edgepack everywhere."""
-OF_MACHINE = {"x86_64": "linux-x86-min", "aarch64": "linux-arm64-min"}
-"""What is built where no target is named, by machine."""
 SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefaultTarget:
+    """A target that is built where none is named, if it takes the model."""
+
+    target: str
+    recipe: str = ""
+    """Instead of the target's own."""
+    why: str
+
+
+def _defaults(processor: str) -> tuple[DefaultTarget, ...]:
+    return (
+        DefaultTarget(target=f"linux-{processor}-static", why="the model is a table"),
+        DefaultTarget(
+            target=f"linux-{processor}-fast",
+            recipe="int8-download",
+            why="edgepack's own kernels take this model, and are quicker than ONNX Runtime",
+        ),
+        DefaultTarget(target=f"linux-{processor}-min", why="ONNX Runtime, reduced to this model"),
+    )
+
+
+DEFAULTS = {"x86_64": _defaults("x86"), "aarch64": _defaults("arm64")}
+"""By machine, the better first; the last takes every transformer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +100,20 @@ KNOWN_KEYS: Mapping[str, tuple[str, ...]] = {
 
 
 def target_of_this_machine() -> str:
-    """The name of the target for the machine that this runs on. Raises ``UsageError`` where there is none."""
+    """The name of the target that takes most models, for the machine that this runs on. Raises as ``defaults_of_this_machine``."""
+    return defaults_of_this_machine()[-1].target
+
+
+def defaults_of_this_machine() -> tuple[DefaultTarget, ...]:
+    """Targets that are built where none is named, the better first. Raises ``UsageError`` where there is nothing."""
     import platform
 
-    if platform.system() != "Linux" or platform.machine() not in OF_MACHINE:
+    if platform.system() != "Linux" or platform.machine() not in DEFAULTS:
         raise UsageError(
             f"no target builds for {platform.system()} on {platform.machine()}; choose one with -t",
             hint="`edgepack targets` lists them",
         )
-    return OF_MACHINE[platform.machine()]
+    return DEFAULTS[platform.machine()]
 
 
 def device_here() -> str:

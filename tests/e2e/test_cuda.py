@@ -13,6 +13,7 @@ import pytest
 import zstandard
 from tests.support.bare_root import Device, bare_root
 from tests.support.command import edgepack
+from tests.support.families import write_family
 from tests.support.recording_cudart import VARIABLE, Registered, assert_registered, read_record
 from tests.support.stub_cuda import write_stubs
 
@@ -21,6 +22,7 @@ from edgepack.bundles.assemble import assemble
 from edgepack.console import Story
 from edgepack.errors import CannotRunHere
 from edgepack.files.elf import needed_libraries
+from edgepack.models.reference import reference_vectors
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle
@@ -177,6 +179,27 @@ def test_only_what_the_lists_name_is_left(make: Make) -> None:
     changes = make(*THIN).bundle.manifest["runtime"]["changes"]
     assert f"device code for 86: {UNITS} of 609 translation units, 1.6 of 218.6 MB (punch)" in changes[0]
     assert "no longer names libcurand.so.10" in changes[1]
+
+
+def test_deberta_in_float16_computes_on_the_processor(online: HostContext, tmp_path: Path) -> None:
+    """ONNX Runtime 1.31.1 crashes when it rewrites this graph for convolutions."""
+    source, _ = write_family(tmp_path / "model", "deberta-v2")
+    target = load_plugins().target("linux-x64-cuda")
+    builder = create_builder(target, online)
+    model = builder.prepare_model(source)
+    runtime = builder.provide_runtime(model)
+    runner = builder.make_runner(model, runtime)
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    bundle = assemble(
+        target=target, model=model, runtime=runtime, runner=runner, folder=folder, context=online
+    )
+    done = subprocess.run(
+        [bundle.program, "--allow-cpu", "--out", "json", "a small"], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    vector = json.loads(done.stdout)[0]["embedding"]
+    assert vector == pytest.approx(reference_vectors(source, ["a small"], context=online)[0], abs=1e-2)
 
 
 def test_full_and_lite_have_cuda_beside_them(make: Make) -> None:

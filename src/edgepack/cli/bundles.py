@@ -13,6 +13,7 @@ from edgepack.cli.builder_flags import ANY_FLAG, builder_flags
 from edgepack.cli.help import example
 from edgepack.cli.options import (
     WithModel,
+    chosen_target_option,
     common_options,
     file_option,
     model_argument,
@@ -26,7 +27,6 @@ from edgepack.cli.options import (
     set_option,
     size,
     source_option,
-    target_option,
 )
 from edgepack.cli.output import print_json, print_rich, say
 from edgepack.cli.signing import password_of, private_key
@@ -36,6 +36,7 @@ from edgepack.records.target import GateLevel, Reading, Target
 from edgepack.terminal_text import foreign
 
 if TYPE_CHECKING:
+    from edgepack.plugins.context import HostContext
     from edgepack.plugins.host import PluginHost
     from edgepack.records.device import DeviceResult, OnDevices
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.pass_context
-@target_option
+@chosen_target_option
 @model_option
 @reading_options
 @click.option(
@@ -92,7 +93,7 @@ if TYPE_CHECKING:
 @common_options
 def bundle(
     click_context: click.Context,
-    target_name: str,
+    target_name: str | None,
     model: str | None,
     reading: Reading,
     recipe: str | None,
@@ -111,7 +112,6 @@ def bundle(
     from edgepack import pipeline
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
-    from edgepack.targets import with_reading
 
     host = load_plugins()
     if recipe:
@@ -120,8 +120,8 @@ def bundle(
         overrides = (*overrides, f"model.gate={gate}")
     if formats:
         overrides = (*overrides, f"package.formats={json.dumps(formats)}")
-    target, words = target_with_flags(host, target_name, overrides, click_context)
-    target, model = with_reading(target, reading), one_model(*words, model)
+    overrides, words = with_flags(host, target_name, overrides, click_context)
+    model = one_model(*words, model)
     if sign and check_reproducible:
         raise UsageError(
             "--check-reproducible compares what is not signed yet",
@@ -129,6 +129,7 @@ def bundle(
         )
     key = None if sign is None else private_key(sign)
     with host_context(offline=offline, host=host) as context:
+        target = named_or_chosen(target_name, overrides, reading, model, host=host, context=context)
         outcome = pipeline.build(
             target,
             model=model,
@@ -154,13 +155,35 @@ def bundle(
             say(line)
 
 
-def target_with_flags(
-    host: PluginHost, name: str, overrides: tuple[str, ...], click_context: click.Context
-) -> tuple[Target, list[str]]:
-    """The target, changed by ``--set`` and by the flags that are its builder's; and the words that are no flags."""
-    target = host.target(name, overrides)
+def with_flags(
+    host: PluginHost, name: str | None, overrides: tuple[str, ...], click_context: click.Context
+) -> tuple[tuple[str, ...], list[str]]:
+    """Settings by ``--set`` and by the flags that are the target's builder's; and the words that are no flags."""
+    from edgepack.targets import target_of_this_machine
+
+    target = host.target(name or target_of_this_machine(), overrides)
     flags, words = builder_flags(click_context, host.builder_of(target).options())
-    return (host.target(name, (*overrides, *flags)) if flags else target), words
+    return (*overrides, *flags), words
+
+
+def named_or_chosen(
+    name: str | None,
+    overrides: tuple[str, ...],
+    reading: Reading,
+    model: str | None,
+    *,
+    host: PluginHost,
+    context: HostContext,
+) -> Target:
+    """The target that the user named, or that the model chooses, which is said."""
+    from edgepack.suitability.default import choose_target
+    from edgepack.targets import with_reading
+
+    if name is not None:
+        return with_reading(host.target(name, overrides), reading)
+    chosen = choose_target(model, overrides, reading, host=host, context=context)
+    click.echo(f"target: {chosen.target.name}: {chosen.why}; `edgepack inspect` compares all", err=True)
+    return chosen.target
 
 
 def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
@@ -462,14 +485,14 @@ def inspect(model: str | None, reading: Reading, offline: bool, as_json: bool) -
     epilog=example("edgepack fetch ./my-model --target linux-x86-min"),
 )
 @click.pass_context
-@target_option
+@chosen_target_option
 @model_option
 @reading_options
 @set_option
 @common_options
 def fetch(
     click_context: click.Context,
-    target_name: str,
+    target_name: str | None,
     model: str | None,
     reading: Reading,
     overrides: tuple[str, ...],
@@ -479,14 +502,13 @@ def fetch(
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
-    from edgepack.targets import with_reading
 
     host = load_plugins()
-    target, words = target_with_flags(host, target_name, overrides, click_context)
-    target, model = with_reading(target, reading), one_model(*words, model)
-    builder = host.builder_of(target)
+    overrides, words = with_flags(host, target_name, overrides, click_context)
+    model = one_model(*words, model)
     with host_context() as context:
-        story = context.story
+        target = named_or_chosen(target_name, overrides, reading, model, host=host, context=context)
+        builder, story = host.builder_of(target), context.story
         # Its ``make`` refuses what cannot be built, before anything is fetched.
         builder.create(target, context)
         with story.step("model"):

@@ -180,15 +180,24 @@ def _target_of_this_machine(context: click.Context, parameter: click.Parameter, 
     return name
 
 
+TARGET = "Target to build for: a name from `edgepack targets`, or a .toml file."
+_named: dict[str, Any] = {"metavar": "NAME", "shell_complete": names_of("target")}
 target_option = click.option(
     "-t",
     "--target",
     "target_name",
-    metavar="NAME",
     callback=_target_of_this_machine,
-    shell_complete=names_of("target"),
-    help="Target to build for: a name from `edgepack targets`, or a .toml file.  [default: linux-x86-min, on arm64 linux-arm64-min]",
+    help=f"{TARGET}  [default: linux-x86-min, on arm64 linux-arm64-min]",
+    **_named,
 )
+chosen_target_option = click.option(
+    "-t",
+    "--target",
+    "target_name",
+    help=f"{TARGET}  [default: chosen by the model, of those for this machine]",
+    **_named,
+)
+"""For commands that know what the best target for a model is, by ``choose_target``."""
 PLACES = "A folder, an .onnx file, hf:ORG/NAME[@REV], pypi:PACKAGE==VERSION, an https URL, or a name from `edgepack models`."
 model_option = click.option(
     "-m",

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import onnx
@@ -19,7 +19,7 @@ from edgepack.models.read.static import is_static_source
 from edgepack.models.reference import exported_model
 from edgepack.records.model import FileDigest, ModelSource, Pooling, PoolingOrigin
 from edgepack.records.suitability import Suitability
-from edgepack.targets import OF_MACHINE, device_here
+from edgepack.targets import DEFAULTS, device_here
 
 SCHEMA = 2
 LONG_TEXTS = 1024
@@ -99,12 +99,15 @@ class ModelInspection:
 
     @property
     def recommended(self) -> Suitability | None:
-        """The target to begin with: of those for this machine that take the model the one for static embeddings, or the default;
-        another that takes it where there is none."""
+        """Name what `edgepack bundle` takes without a target: of those for this machine that take the model the first of its defaults;
+        another that takes it where there is none, one for this machine first."""
         taken = {row.target: row for row in self.targets if row.taken}
-        first = (*TABLE_TARGETS, *OF_MACHINE.values())
-        here = [name for name in (*first, *taken) if name in taken and taken[name].device == device_here()]
-        return taken[here[0]] if here else next(iter(taken.values()), None)
+        for default in (each for defaults in DEFAULTS.values() for each in defaults):
+            row = taken.get(default.target)
+            if row is not None and row.device == device_here():
+                return replace(row, recipe=default.recipe or row.recipe)
+        here = [row for row in taken.values() if row.device == device_here()]
+        return next(iter([*here, *taken.values()]), None)
 
 
 def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspection:

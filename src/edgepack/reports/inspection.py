@@ -24,8 +24,8 @@ def render_inspection(inspection: ModelInspection) -> Group:
     hindrances = [Text(f"note: {hindrance}", style="yellow") for hindrance in inspection.hindrances]
     recipe = Text.assemble("by recipe ", (inspection.recipe, "bold"), f": {inspection.reason}")
     if (target := inspection.recommended) is not None:
-        recipe.append("\nrecommended: ").append(f"--target {target.target}", style="bold")
-        recipe.append(f" by its recipe{target.recipe and f', {target.recipe}'}")
+        words = f"--target {target.target}" + (f" --recipe {target.recipe}" if target.recipe else "")
+        recipe.append("\nrecommended: ").append(words, style="bold")
     lacking = [Text(_lacking(fit)) for fit in inspection.providers if fit.missing]
     tables = (_facts(inspection), _parts(inspection), _operators(inspection), _providers(inspection))
     return blocks(*tables, *lacking, *_targets(inspection), Text(), *warnings, *hindrances, recipe)

@@ -69,8 +69,10 @@ def inside(sandbox: Sandbox, bundle: Path, tmp_path: Path) -> Run:
 
 
 def running(sandbox: Sandbox | None, bundle: Path, work: Path) -> Run:
-    def run(script: str, *shown: Path, limits: RunLimits | None = None, shell: str = "bash") -> Ended:
-        view = view_of([bundle, *shown], system=True)
+    def run(
+        script: str, *shown: Path, limits: RunLimits | None = None, shell: str = "bash", gpu: bool = False
+    ) -> Ended:
+        view = view_of([bundle, *shown], system=True, gpu=gpu)
         return confine([shell, "-c", script], bundle, sandbox=sandbox, view=view, work=work, limits=limits)
 
     return run
@@ -109,7 +111,8 @@ def test_the_bundle_is_there_and_read_only(inside: Run, bundle: Path) -> None:
     assert [path.name for path in bundle.iterdir()] == ["manifest.json"]
 
 
-def test_nothing_else_can_be_written(inside: Run) -> None:
+@pytest.mark.parametrize("gpu", [False, True])
+def test_nothing_else_can_be_written(inside: Run, gpu: bool) -> None:
     places = (
         "/x",
         "/usr/x",
@@ -119,10 +122,20 @@ def test_nothing_else_can_be_written(inside: Run) -> None:
         "/proc/sysrq-trigger",
     )
     # Opened, and nothing written: were one writable, it would be this machine's.
-    done = inside("".join(f": >> {place}\n" for place in places))
+    done = inside("".join(f": >> {place}\n" for place in places), gpu=gpu)
     assert len(done.messages.splitlines()) == len(places), done.messages
-    done = inside("mount -o remount,rw,bind /usr; mount -t tmpfs tmpfs /usr; echo x > /usr/x")
+    done = inside("mount -o remount,rw,bind /usr; mount -t tmpfs tmpfs /usr; echo x > /usr/x", gpu=gpu)
     assert done.code != 0
+
+
+def test_of_proc_a_program_for_a_gpu_writes_what_is_of_its_processes(inside: Run) -> None:
+    """NVIDIA's driver names its threads, and does not start where it cannot (CUDA error 304)."""
+    name = "echo driver > /proc/$$/task/$$/comm; read name < /proc/$$/task/$$/comm; echo $name"
+    named, refused = inside(name, gpu=True), inside(name)
+    assert (named.output, named.messages) == ("driver\n", "")
+    assert refused.output == "bash\n" and "Read-only file system" in refused.messages
+    others = "for each in /proc/[!0-9]*; do test -L $each || ! test -w $each || echo $each; done"
+    assert inside(others, gpu=True).output == ""
 
 
 def test_tmp_is_empty_and_its_own(inside: Run) -> None:

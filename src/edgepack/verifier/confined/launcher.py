@@ -375,7 +375,11 @@ def lay_out(task: Task) -> None:
     for path, to in task["links"]:
         os.makedirs(os.path.dirname(root + path), exist_ok=True)
         os.symlink(to, root + path)
-    call("mount", "proc", f"{root}/proc", "proc", RDONLY | NOSUID | NODEV | NOEXEC, "hidepid=2")
+    flags = NOSUID | NODEV | NOEXEC | (0 if task["proc"] else RDONLY)
+    call("mount", "proc", f"{root}/proc", "proc", flags, "hidepid=2")
+    for path in task["proc"]:
+        bind(root + path, root + path)
+        protect(root + path, RECURSIVE)
     for path in task["devices"]:
         bind(path, root + path)
     scratch = f"mode=1777,size={task['scratch']},nr_inodes={SCRATCH_FILES}"

@@ -75,6 +75,7 @@ def confine(
             "shown": [str(path) for path in view.shown],
             "links": [(str(path), str(to)) for path, to in view.links],
             "devices": [str(path) for path in view.devices],
+            "proc": [str(path) for path in view.proc],
             "scratch": SCRATCH,
             "limits": {
                 "seconds": limits.seconds,

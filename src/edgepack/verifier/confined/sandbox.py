@@ -54,6 +54,8 @@ class View:
     links: tuple[tuple[Path, Path], ...] = ()
     """Links, and what they say."""
     devices: tuple[Path, ...] = DEVICES
+    proc: tuple[Path, ...] = ()
+    """What of /proc is read-only where the rest of it is not; of none, all of /proc is read-only."""
 
     def has(self, path: Path) -> bool:
         """Whether a path of this host's is seen, and what it leads to."""
@@ -71,10 +73,11 @@ def view_of(
     Raises ``UsageError`` for what nobody shows to a stranger: ``/``, the home folder, and what is above the current folder.
     """
     seen, links = [_harmless(path.absolute()) for path in shown], []
-    devices = list(DEVICES)
+    devices, proc = list(DEVICES), tuple[Path, ...]()
     if gpu:
         seen += [path for path in GPU_FACTS if path.exists()]
         devices += [path for name in GPU_DEVICES for path in sorted(Path("/dev").glob(name))]
+        proc = tuple(path for path in sorted(Path("/proc").iterdir()) if not _of_processes(path))
     for path in SYSTEM:
         if path.is_symlink():
             links.append((path, path.readlink()))
@@ -85,7 +88,12 @@ def view_of(
     # What lies in a folder that is shown needs no place of its own.
     folders = {path for path in seen if path.is_dir()}
     needed = {path for path in seen if not folders.intersection(path.parents)}
-    return View(shown=tuple(sorted(needed)), links=tuple(links), devices=tuple(devices))
+    return View(shown=tuple(sorted(needed)), links=tuple(links), devices=tuple(devices), proc=proc)
+
+
+def _of_processes(path: Path) -> bool:
+    """Tell what is of single processes in /proc. NVIDIA's driver names its threads by writing there, and fails where it cannot."""
+    return path.name.isdecimal() or path.is_symlink()
 
 
 def _harmless(path: Path) -> Path:
@@ -142,4 +150,8 @@ def _bubblewrap(bwrap: Path, view: View, directory: Path) -> Iterator[str | Path
     for path in view.shown:
         yield from ("--ro-bind", path, path)
     # Who is root outside owns what lies below /proc/sys, whatever capabilities are gone.
-    yield from ("--remount-ro", "/proc", "--remount-ro", "/", "--chdir", directory, "--")
+    for path in view.proc:
+        yield from ("--ro-bind", path, path)
+    if not view.proc:
+        yield from ("--remount-ro", "/proc")
+    yield from ("--remount-ro", "/", "--chdir", directory, "--")

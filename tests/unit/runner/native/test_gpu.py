@@ -353,6 +353,25 @@ def test_the_cpus_form_of_the_model(gpu: Path, native_sample: Path, driver: Path
     assert vectors_of(done.stdout) == vectors_of(run(native_sample, "a cat", driver=driver).stdout)
 
 
+def test_a_graph_on_the_cpu_is_not_rewritten_for_convolutions(
+    gpu: Path, driver: Path, tmp_path: Path
+) -> None:
+    """That rewriting crashes in ONNX Runtime 1.31.1 on DeBERTa in float16."""
+    manifest = json.loads((gpu / "manifest.json").read_text())
+    (gpu / "model/cpu.onnx").write_bytes(b"a graph")
+    entry = next(entry for entry in manifest["files"] if entry["path"] == manifest["model"]["file"])
+    manifest["files"].append({**entry, "path": "model/cpu.onnx", "size": 7})
+    manifest["model"]["cpu_file"] = "model/cpu.onnx"
+    (gpu / "manifest.json").write_text(json.dumps(manifest))
+    record = tmp_path / "record"
+    run(gpu, "--allow-cpu", "a cat", driver=driver, FAKE_CUDA_COUNT="0", FAKE_ORT_RECORD=str(record))
+    assert record.read_text().splitlines() == [
+        "entry session.intra_op.allow_spinning=0",
+        "entry optimization.disable_specified_optimizers=NchwcTransformer",
+        f"session {gpu}/model/cpu.onnx",
+    ]
+
+
 def test_at_start_it_says_what_computes(gpu: Path, driver: Path, tmp_path: Path) -> None:
     line = "computing on CUDAExecutionProvider (Imaginary GPU, compute capability 8.6), 1 of 1 nodes"
     with_provider(gpu, CACHED)

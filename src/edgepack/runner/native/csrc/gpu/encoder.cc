@@ -99,8 +99,12 @@ protected:
             if (missing)
                 return fail(DEVICE, provider_->name + " finds no device here that it can use",
                             std::string(NO_DEVICE_HINT) + "; " + ALLOW_CPU);
-        } else if (Error error = open_ort_table(library_, 5, api_.table)) {
-            return error;
+        } else {
+            if (Error error = open_ort_table(library_, 5, api_.table)) return error;
+            // For convolutions; in ONNX Runtime 1.31.1 it crashes on DeBERTa in float16.
+            constexpr const char *OFF = "optimization.disable_specified_optimizers";
+            if (Error error = does_not_load(ort_->AddSessionConfigEntry(options_, OFF, "NchwcTransformer")))
+                return error;
         }
         // By its path: weights and engines lie beside it.
         return does_not_load(api_.create_session(env_, model.c_str(), options_, &session_));

@@ -1,0 +1,65 @@
+"""What a bundle is made for where no target is named."""
+
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.support.families import write_family
+from tests.support.static_models import write_module
+
+from edgepack.errors import ModelError, UsageError
+from edgepack.plugins.context import HostContext
+from edgepack.plugins.host import load_plugins
+from edgepack.records.target import UNSAID
+from edgepack.suitability.default import Chosen, choose_target
+from edgepack.targets import DEFAULTS
+
+Choose = Callable[..., Chosen]
+
+
+@pytest.fixture
+def choose(context: HostContext, monkeypatch: pytest.MonkeyPatch) -> Choose:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+
+    def chosen(model: Path, *overrides: str) -> Chosen:
+        return choose_target(str(model), overrides, UNSAID, host=load_plugins(), context=context)
+
+    return chosen
+
+
+def test_each_model_gets_the_best_that_takes_it(choose: Choose, tmp_path: Path) -> None:
+    write_family(tmp_path / "bert", "bert", hidden_size=64, intermediate_size=128)
+    write_family(tmp_path / "deberta", "deberta-v2")
+    write_module(tmp_path / "static")
+    found = {name: choose(tmp_path / name) for name in ("bert", "deberta", "static")}
+    assert {name: each.target.name for name, each in found.items()} == {
+        "bert": "linux-x86-fast",
+        "deberta": "linux-x86-min",
+        "static": "linux-x86-static",
+    }
+    assert "linux-x86-fast" in found["deberta"].why
+
+
+def test_what_is_set_decides_too(choose: Choose, tmp_path: Path) -> None:
+    write_family(tmp_path / "bert", "bert", hidden_size=64, intermediate_size=128)
+    assert choose(tmp_path / "bert").target.model.recipe == "int8-download"
+    assert choose(tmp_path / "bert", "model.recipe=int8").target.model.recipe == "int8"
+    full = choose(tmp_path / "bert", "runtime=full")
+    assert full.target.name == "linux-x86-min" and "runtime" in full.why
+
+
+def test_what_cannot_be_had_is_an_error(
+    choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ModelError):
+        choose(tmp_path / "nothing")
+    monkeypatch.setattr(platform, "machine", lambda: "s390x")
+    with pytest.raises(UsageError, match="s390x"):
+        choose(tmp_path / "nothing")
+
+
+def test_the_last_takes_most() -> None:
+    assert all(
+        defaults[-1].target.endswith("-min") and not defaults[-1].recipe for defaults in DEFAULTS.values()
+    )
