@@ -93,7 +93,7 @@ class OciLayout:
 
     def _read(self, digest: str) -> bytes:
         path = self._path(digest)
-        content = _read(path, f"{path} cannot be read", DownloadError, "copy the whole folder again")
+        content = _read(path, f"{path} cannot be read", DownloadError, hint="copy the whole folder again")
         if (found := digest_of(content)) != digest:
             raise HashMismatchError(f"{path} is damaged: it is {found}", hint="copy the folder again")
         return content
@@ -120,7 +120,10 @@ class OciLayout:
     def _entries(self) -> list[dict[str, Any]]:
         path = self.folder / LIST
         content = _read(
-            path, f"{self.folder} is not an OCI layout: no {LIST}", BundleError, "name the folder that has it"
+            path,
+            f"{self.folder} is not an OCI layout: no {LIST}",
+            BundleError,
+            hint="name the folder that has it",
         )
         entries = read_document(content, str(path)).get("manifests", [])
         if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
@@ -131,7 +134,7 @@ class OciLayout:
         return document({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}, INDEX).content
 
 
-def _read(path: Path, unread: str, error: type[EdgepackError], hint: str) -> bytes:
+def _read(path: Path, unread: str, error: type[EdgepackError], *, hint: str) -> bytes:
     """A document of the folder, which anybody may have made. Raises ``error``, which begins with ``unread``."""
     try:
         return read_foreign(path, most=MOST)
