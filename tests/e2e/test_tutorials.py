@@ -2,12 +2,12 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.families import write_family
 from tests.support.pages import PAGES, blocks
 
 from edgepack.template import write_plugin
@@ -59,15 +59,15 @@ RUN = [page for page in PAGES if any(block.run for block in blocks(page))]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
-def test_what_a_page_has_people_type_runs(page: Path, tiny_model: Path, tmp_path: Path) -> None:
-    """The blocks that are marked so, one after the other in one shell, on a tiny model in ``my-model``; nothing is fetched."""
+def test_what_a_page_has_people_type_runs(page: Path, tmp_path: Path) -> None:
+    """The blocks that are marked so, one after the other in one shell, on a small model in ``my-model``; nothing is fetched."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, words in {"edgepack": "-m edgepack", "python3": ""}.items():
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
         program.chmod(0o755)
-    shutil.copytree(tiny_model, tmp_path / "my-model")
+    write_family(tmp_path / "my-model", "bert", hidden_size=64, intermediate_size=128)
     typed = "".join(block.text for block in blocks(page) if block.run)
     done = subprocess.run(
         ["bash", "-euxo", "pipefail", "-c", typed],
