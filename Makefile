@@ -16,7 +16,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 LOCK := requirements/build.txt
 BUNDLE := dist/all-MiniLM-L6-v2-linux-x86-min
 
-.PHONY: bundle lock test test-judges test-all test-changed durations compile_commands fuzz checked fetched fetched-all lint docs docs-serve clean gpu-kit test-gpu
+.PHONY: bundle lock test test-judges test-all test-changed durations compile_commands fuzz checked fetched fetched-all lint docs docs-serve distributions clean gpu-kit test-gpu
 
 bundle: $(VENV)/.installed
 	$(BIN)/edgepack bundle --target linux-x86-min --force
@@ -85,9 +85,15 @@ docs: $(VENV)/.installed-test
 docs-serve: $(VENV)/.installed-test
 	$(MKDOCS) serve
 
+# What a release has: a wheel, and a source distribution that can be tested.
+distributions: $(VENV)/.installed
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/python -c 'from setuptools import build_meta; build_meta.build_sdist("dist")'
+
 # What a machine with a GPU and no network needs, and the checks to run there (docs/gpu.md).
 gpu-kit: $(VENV)/.installed
 	$(BIN)/python benchmarks/gpu_kit.py
+	PYTHONPATH=. $(BIN)/python benchmarks/gpu_kit.py --families
 
 test-gpu:
 	$(PYTHON) benchmarks/gpu_check.py dist/gpu-kit
@@ -98,6 +104,7 @@ lint: $(VENV)/.installed-test
 	$(MYPY)
 
 $(VENV)/bin/pip:
+	@PYTHONPATH=src $(PYTHON) -c 'import edgepack, sys; sys.exit("\nhint: ".join(edgepack.wrong_python() or ()) or 0)'
 	$(PYTHON) -m venv $(VENV)
 
 # What ends up on devices, or decides about bytes there, is installed by its digests; tests and their judges are not.

@@ -4,6 +4,9 @@
 what there is. Importing this is light: each function imports what it needs when it is called.
 """
 
+from __future__ import annotations
+
+import sys
 from importlib import import_module
 
 __version__ = "0.1.0"
@@ -24,9 +27,28 @@ __all__ = [
 ]
 
 
+PYTHONS = ("3.11", "3.12", "3.13")
+LACKING = "onnx 1.18.0 and onnxruntime 1.21.0 have no wheels"
+
+
+def wrong_python(version: tuple[int, int] = sys.version_info[:2]) -> tuple[str, str] | None:
+    """Why edgepack does not run on a Python, and what to type; ``None``: it does. `make` asks, of Pythons older than any of these, too."""
+    own = ".".join(map(str, version))
+    if own in PYTHONS:
+        return None
+    newer = f", for which {LACKING}" if version > (3, 13) else ""
+    install = f"install --python {PYTHONS[-1]} 'edgepack[build]'"
+    remedy = f"uv tool {install} (uv fetches that Python), or with one that is installed: pipx {install}"
+    checkout = f"in a checkout: make bundle PYTHON=python{PYTHONS[-1]}"
+    return f"edgepack runs on Python {', '.join(PYTHONS)}; this is {own}{newer}", f"{remedy}; {checkout}"
+
+
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'edgepack' has no attribute {name!r}")
+    said = wrong_python()
+    if said:
+        raise ImportError("; ".join(said))
     return getattr(import_module("edgepack.python_api"), name)
 
 

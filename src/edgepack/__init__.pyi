@@ -9,4 +9,7 @@ from edgepack.python_api import report as report
 from edgepack.python_api import sign as sign
 from edgepack.python_api import verify as verify
 
+PYTHONS: tuple[str, ...]
 __version__: str
+
+def wrong_python(version: tuple[int, int] = ...) -> tuple[str, str] | None: ...

@@ -87,8 +87,10 @@ class Story:
         self.console.print(f"warning: {indented(message)}", style="yellow", markup=False)
 
     @contextmanager
-    def progress(self, label: str, total: int | None, unit: str) -> Iterator[Amount]:
-        """Show how far long work is."""
+    def progress(self, label: str, total: int | None, unit: str, before: str = "") -> Iterator[Amount]:
+        """Show how far long work is, after what is to be said of it beforehand."""
+        if before:
+            self.console.print(f"  {label}: {before}", style="dim", markup=False)
         if not self.console.is_terminal:
             yield _Lines(console=self.console, label=label, total=total, unit=unit)
             return

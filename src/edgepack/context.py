@@ -81,9 +81,9 @@ class BuildContext(Protocol):
         """A file, fetched once and kept in the store; raises ``DownloadError`` or ``HashMismatchError``."""
 
     def progress(
-        self, label: str, total: int | None = None, *, unit: str = ""
+        self, label: str, total: int | None = None, *, unit: str = "", before: str = ""
     ) -> AbstractContextManager[Progress]:
-        """Show long work: ``with context.progress("compile", 207, unit="files") as bar: bar.advance()``."""
+        """Show long work: ``with context.progress("compile", 207, unit="files") as bar: bar.advance()``; ``before`` is said beforehand."""
 
     def note(self, message: str) -> None:
         """Say in a few words what the running step did; shown on its line."""

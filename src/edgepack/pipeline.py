@@ -33,6 +33,7 @@ def build(
     model: str | None,
     output: Path,
     force: bool = False,
+    bench: bool = False,
     prices: Path | None = None,
     key: PrivateKey | None = None,
     host: PluginHost,
@@ -44,7 +45,15 @@ def build(
     """
     context.story.plan(STEPS)
     order = place_order(
-        target, model=model, output=output, force=force, prices=prices, key=key, host=host, context=context
+        target,
+        model=model,
+        output=output,
+        force=force,
+        bench=bench,
+        prices=prices,
+        key=key,
+        host=host,
+        context=context,
     )
     step, by, run = context.story.step, order.registered, BundleRunner(context=context, trusted=True)
     with step("model"):

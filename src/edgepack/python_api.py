@@ -85,6 +85,7 @@ def bundle(
     key: str | Path | None = None,
     password: str | None = None,
     force: bool = False,
+    bench: bool = False,
     offline: bool = False,
     progress: bool = False,
 ) -> Bundle:
@@ -93,7 +94,7 @@ def bundle(
     ``model`` is what ``--model`` takes; ``None``: the catalogue's default. ``target`` is a name or a .toml file; ``None``: the best
     for this machine that takes the model. ``settings`` change keys of the target: ``{"model.min_cosine": 0.99, "runtime": "full"}``. ``packages`` are
     package forms to make beside the archive. ``key`` is the file of a private key, and ``password`` the password of this key; the bundle,
-    its archive and its packages are signed with it. ``progress`` prints the steps on stderr. A build that fails writes no bundle to ``output``.
+    its archive and its packages are signed with it. ``bench`` measures the program's speed on this machine for the report. ``progress`` prints the steps on stderr. A build that fails writes no bundle to ``output``.
     """
     from edgepack import pipeline
     from edgepack.plugins.host import load_plugins
@@ -115,6 +116,7 @@ def bundle(
             model=place,
             output=Path(output),
             force=force,
+            bench=bench,
             prices=None if prices is None else Path(prices),
             key=None if key is None else _private(key, password),
             host=host,

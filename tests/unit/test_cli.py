@@ -3,9 +3,11 @@
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from tests.support.command import edgepack
 
 from edgepack.targets import target_of_this_machine
@@ -28,6 +30,35 @@ def test_version() -> None:
     from edgepack import __version__
 
     assert edgepack("--version").stdout == f"edgepack {__version__}\n"
+
+
+def test_a_python_that_it_does_not_run_on_is_told_what_to_type(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where onnx and onnxruntime are not installed: their requirements leave such Pythons out."""
+    import edgepack
+    from edgepack.cli import main
+
+    new = edgepack.wrong_python((3, 14))
+    assert new is not None and edgepack.wrong_python((3, 13)) is None
+    monkeypatch.setattr("edgepack.cli.wrong_python", lambda: new)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 9
+    first, second = capsys.readouterr().err.splitlines()
+    assert "this is 3.14" in first and "uv tool install --python 3.13 'edgepack[build]'" in second
+    monkeypatch.setattr("edgepack.wrong_python", lambda: new)
+    with pytest.raises(ImportError, match="uv tool install"):
+        edgepack.bundle  # noqa: B018
+    project = tomllib.loads((COMMANDS.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    left_out = [
+        each.name
+        for each in map(Requirement, project["dependencies"])
+        if each.marker and not each.marker.evaluate({"python_version": "3.14", "sys_platform": "linux"})
+    ]
+    assert set(left_out) == {"onnx", "onnxruntime"}
+    named = [each.rpartition(" ")[2] for each in project["classifiers"] if "Python :: 3." in each]
+    assert tuple(named) == edgepack.PYTHONS
 
 
 @pytest.mark.sample(1)

@@ -125,6 +125,13 @@ def test_a_long_line_goes_on_below_its_beginning_and_breaks_between_words(
     assert all(len(line) <= 40 for line in last)
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_what_takes_long_is_said_beforehand(capsys: pytest.CaptureFixture[str], quiet: bool) -> None:
+    story = Story(quiet=quiet)
+    with story.step("runner"), story.progress("compile", 4, "files", "4 files, about 20 s"):
+        assert ("  compile: 4 files, about 20 s\n" in capsys.readouterr().err) is not quiet
+
+
 @pytest.mark.usefixtures("terminal")
 def test_a_display_is_gone_after_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story()

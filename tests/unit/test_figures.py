@@ -19,7 +19,9 @@ PAGES = (
 )
 SOURCES = ("docs/benchmarks.md", "docs/runner.md", "docs/recipes.md")
 """Pages on which each table is below its command."""
-FIGURE = re.compile(r"(?<![\w.,])\d[\d.,]*(?:\.\d+)? (?:MB|bytes|texts/s)(?![\w/])|(?<![\w.])0\.9\d{3}(?!\d)")
+FIGURE = re.compile(
+    r"(?<![\w.,])\d[\d.,]*(?:\.\d+)? (?:MB|GB|bytes|ms|texts/s|requests/s)(?![\w/])|(?<![\w.])0\.9\d{3}(?!\d)"
+)
 BEGIN, END = "<!-- begin targets -->\n", "<!-- end targets -->"
 
 
@@ -99,6 +101,15 @@ def test_a_figure_that_no_source_has_is_found(tmp_path: Path) -> None:
         "13,498,541 bytes",
         "1,033 texts/s",
     ]
+
+
+def test_each_table_of_measurements_is_below_what_measured_it() -> None:
+    """Its section names the command, or says that there is none any more."""
+    text = (ROOT / SOURCES[0]).read_text(encoding="utf-8")
+    _, *sections = re.split(r"^##+ ", text, flags=re.MULTILINE)
+    tables = [each for each in sections if re.search(r"^\|", each, re.MULTILINE)]
+    command = re.compile(r"benchmarks/\w+\.py|`edgepack \w+|is not kept")
+    assert tables and [each.partition("\n")[0] for each in tables if not command.search(each)] == []
 
 
 def test_the_readme_is_short() -> None:

@@ -40,6 +40,8 @@ class Order:
     output: Path
     force: bool
     """Whether a bundle that lies there is replaced."""
+    bench: bool
+    """Whether the bundle's speed is measured on this machine."""
     key: PrivateKey | None
     prices: Prices
     packagers: Packagers
@@ -60,6 +62,7 @@ def place_order(
     model: str | None,
     output: Path,
     force: bool,
+    bench: bool,
     prices: Path | None,
     key: PrivateKey | None,
     host: PluginHost,
@@ -79,6 +82,7 @@ def place_order(
         model=model,
         output=output,
         force=force,
+        bench=bench,
         key=key,
         prices=table,
         packagers=packagers,

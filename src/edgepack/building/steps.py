@@ -17,6 +17,7 @@ from edgepack.bundles.manifest import open_bundle
 from edgepack.bundles.packages import make_packages
 from edgepack.bundles.place import held_place, placed_beside, placed_folder
 from edgepack.bundles.provenance import dependencies_of, provenance_file, statement
+from edgepack.device.speed import speed_here
 from edgepack.errors import BundleError, TargetError, VerificationError
 from edgepack.operators.fit import OPERATORS
 from edgepack.plugins.blame import blamed_on
@@ -24,7 +25,7 @@ from edgepack.plugins.checks import require_fit
 from edgepack.recipes.registry import passes_for, whose_passes
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
-from edgepack.records.report import Memory, PackageSize, Verification
+from edgepack.records.report import Memory, PackageSize, Speed, Verification
 from edgepack.records.runtime import LevelProof, RuntimeArtifact
 from edgepack.reports.budget import foretell_budget, require_budget
 from edgepack.reports.build_info import made_now
@@ -61,6 +62,7 @@ class Verified:
     proofs: tuple[LevelProof, ...]
     figures: Verification
     memory: Memory | None
+    speed: Speed | None
 
 
 @contextmanager
@@ -166,8 +168,9 @@ def judge(
     require_used_files(bundle, run.embed, context=order.context)
     run.require_server(bundle)
     memory = measure_memory(bundle, order.target, runner=run, context=order.context)
+    speed = speed_here(bundle, run) if order.bench else None
     _require_untouched(bundle)
-    return Verified(bundle=bundle, proofs=proofs, figures=figures, memory=memory)
+    return Verified(bundle=bundle, proofs=proofs, figures=figures, memory=memory, speed=speed)
 
 
 def _require_untouched(bundle: Bundle) -> None:
@@ -193,7 +196,9 @@ def pack_up(order: Order, parts: Parts, found: Verified, destination: Path, besi
         subjects[file.name] = Path(shutil.move(package.file, beside.enter_context(placed_beside(file))))
         packages.append(PackageSize(form=package.form, file=file.name, size=package.size))
     report = measure(packed, found.figures, sizes=sizes, packages=packages, prices=order.prices)
-    report = replace(report, proofs=found.proofs, made=made_now(target), memory=found.memory)
+    report = replace(
+        report, proofs=found.proofs, made=made_now(target), memory=found.memory, speed=found.speed
+    )
     require_budget(target, report)
     report = with_sections(packed, report, context=context)
     said = statement(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from edgepack import __version__
+from edgepack import __version__, wrong_python
 from edgepack.cli import (
     archives,
     building,
@@ -29,7 +29,7 @@ from edgepack.cli import (
 )
 from edgepack.cli.help import Listed, example
 from edgepack.cli.output import say
-from edgepack.errors import EdgepackError, UsageError
+from edgepack.errors import EdgepackError, MissingToolError, UsageError
 from edgepack.plugins.process import end, end_now
 from edgepack.terminal_text import indented, shown
 
@@ -130,6 +130,9 @@ def main() -> NoReturn:
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(cli, {}, "edgepack", listings.COMPLETE_VARIABLE, instruction))
+    if said := wrong_python():
+        _show_error(MissingToolError(said[0], hint=said[1]))
+        sys.exit(MissingToolError.exit_code)
     with suppress(Exception):  # without a stderr
         faulthandler.enable()  # a crash of native code names the Python line that called it
     interrupts = 0

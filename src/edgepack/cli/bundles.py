@@ -84,6 +84,11 @@ if TYPE_CHECKING:
     exists=True,
 )
 @click.option(
+    "--bench",
+    is_flag=True,
+    help="Measure the program's speed and memory on this machine for the report; not where it is emulated.",
+)
+@click.option(
     "--check-reproducible",
     is_flag=True,
     help="Build it again in other surroundings and compare byte for byte; exit code 22 where the two differ.",
@@ -103,6 +108,7 @@ def bundle(
     formats: tuple[str, ...],
     force: bool,
     sign: Path | None,
+    bench: bool,
     check_reproducible: bool,
     prices: Path | None,
     offline: bool,
@@ -135,6 +141,7 @@ def bundle(
             model=model,
             output=output,
             force=force,
+            bench=bench,
             prices=prices,
             key=key,
             host=host,

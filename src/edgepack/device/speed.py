@@ -11,9 +11,11 @@ from edgepack.device.program import GRACE, KILL, KILLED
 from edgepack.errors import ProofError
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceSpeed, LengthSpeed
+from edgepack.records.report import USUAL_TOKENS, Speed
 from edgepack.toml_schema import Malformed, read_table
 from edgepack.verifier.confined.limits import limits_for
 from edgepack.verifier.gate import verification_texts
+from edgepack.verifier.memory import why_not
 from edgepack.verifier.run import NO_DEVICE, BundleRunner, failure_of
 
 LOAD = 30.0
@@ -53,6 +55,24 @@ def measure_speed(bundle: Bundle, runner: BundleRunner) -> DeviceSpeed | None:
         raise ProofError(
             f"the program of {bundle.name} answered --bench with something else than figures"
         ) from error
+
+
+def speed_here(bundle: Bundle, runner: BundleRunner) -> Speed | None:
+    """The program measured on this host, where that is as a device would run it; ``None`` elsewhere, with a note that says why."""
+    if reason := why_not(bundle):
+        runner.context.note(f"speed not measured: {reason}")
+        return None
+    found = measure_speed(bundle, runner)
+    if found is None or not found.lengths:
+        runner.context.note("speed not measured: it takes longer than half a minute")
+        return None
+    length = min(found.lengths, key=lambda each: abs(each.tokens - USUAL_TOKENS))
+    return Speed(
+        threads=found.threads,
+        tokens=length.tokens,
+        texts_per_second=length.texts_per_second,
+        peak_mb=found.peak_mb,
+    )
 
 
 def with_load(

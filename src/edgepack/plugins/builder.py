@@ -179,6 +179,7 @@ RESERVED = frozenset(
         "sign",
         "output",
         "as",
+        "bench",
         "check_reproducible",
         "force",
         "prices",

@@ -45,9 +45,9 @@ class HostContext:
         return fetch_file(url, sha256=sha256, context=self)
 
     def progress(
-        self, label: str, total: int | None = None, *, unit: str = ""
+        self, label: str, total: int | None = None, *, unit: str = "", before: str = ""
     ) -> AbstractContextManager[Progress]:
-        return self.story.progress(label, total, unit)
+        return self.story.progress(label, total, unit, before)
 
     def note(self, message: str) -> None:
         self.story.note(message)

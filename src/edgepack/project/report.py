@@ -17,10 +17,15 @@ from edgepack.project.jobs import Result
 from edgepack.recorded.beside import record_beside
 from edgepack.records.bundle import Bundle
 from edgepack.records.word import HERE, Word
-from edgepack.reports.page.markup import table
+from edgepack.reports.page.beside import drawn_bars
+from edgepack.reports.page.cards import Card, render_cards
+from edgepack.reports.page.markup import section, table
+from edgepack.tables import megabytes
 
 SCHEMA = 1
 COLUMNS = ("bundle", "state", "archive MB", "mean cosine", "seconds")
+MADE = ("bundle", "state", "archive MB", "mean cosine", "lowest", "verified", "seconds")
+"""Columns of the page's table of bundles that there are."""
 FORMS = (".html", ".json")
 
 
@@ -31,6 +36,8 @@ class Figures:
     digest: str | None = None
     archive_bytes: int | None = None
     mean_cosine: float | None = None
+    min_cosine: float | None = None
+    status: str = ""
     said_by: Word | None = None
     """Whose word that is; ``None``: there is no report."""
 
@@ -47,10 +54,13 @@ def figures_of(result: Result) -> Figures:
             Bundle(directory=result.path, manifest=manifest)
         ):
             return Figures()
+        found = record.content["verification"]
         return Figures(
             digest=str(record.content["digest"]),
             archive_bytes=int(record.content["archive_bytes"]),
-            mean_cosine=float(record.content["verification"]["mean_cosine"]),
+            mean_cosine=float(found["mean_cosine"]),
+            min_cosine=float(found["min_cosine"]),
+            status=str(found["status"]),
             said_by=record.said_by,
         )
     except (OSError, ValueError, KeyError, TypeError):
@@ -121,24 +131,98 @@ def write_report(file: Path, results: Sequence[Result], *, seconds: float) -> No
 
 
 def render_page(results: Sequence[Result], *, seconds: float) -> str:
-    """A complete HTML document that asks nobody for anything: failures first, with what to do, then all bundles."""
+    """A complete HTML document that asks nobody for anything: cards, failures with what to do, then all bundles and their sizes."""
     failures = [
         (each.label, each.error.message, each.error.hint or "") for each in results if each.error is not None
     ]
     warnings = [(each.label, warning) for each in results for warning in each.warnings]
-    rows = [[row_of(each)[column] for column in COLUMNS] for each in results]
+    bundles = [(each, figures_of(each)) for each in results if each.error is None]
+    sections = [
+        ("failed", "Failed", _words(("bundle", "what is wrong", "what to do"), failures), len(failures)),
+        ("warnings", "Warnings", _words(("bundle", "warning"), warnings), len(warnings)),
+        ("bundles", "Bundles", _table(bundles), len(bundles)),
+        ("sizes", "Sizes", _bars(bundles), 0),
+    ]
     return Template((files("edgepack.project") / "page.html").read_text(encoding="utf-8")).substitute(
         style=(files("edgepack.reports.page") / "style.css").read_text(encoding="utf-8"),
         summary=escape(summary(results, seconds=seconds)),
         status="failed" if failures else "passed",
         verdict=f"{len(failures)} failed" if failures else "none failed",
-        failures=_section("Failed", ("bundle", "what is wrong", "what to do"), failures),
-        warnings=_section("Warnings", ("bundle", "warning"), warnings),
-        bundles=_section("Bundles", COLUMNS, rows),
+        contents="".join(
+            f'<a href="#{name}">{title}</a>\n' for name, title, content, _ in sections if content
+        ),
+        cards=render_cards(_cards(results, [found for _, found in bundles])),
+        sections="".join(
+            section(name, f"{title} ({count})" if count else title, content)
+            for name, title, content, count in sections
+        ),
     )
 
 
-def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
+def _cards(results: Sequence[Result], bundles: Sequence[Figures]) -> list[Card]:
+    """Figures of all bundles together: of those whose word counts here."""
+    counted = [each for each in bundles if each.said_by is not None and each.said_by.counts]
+    passed = sum(each.status == "passed" for each in counted)
+    states = Counter(each.state for each in results)
+    said = ", ".join(f"{states[state]} {state}" for state in sorted(states))
+    cards = [
+        Card(what="Bundles", value=str(len(results)), limit=said),
+        Card(
+            what="Verified",
+            value=str(passed),
+            unit=f"of {len(results)}",
+            met=passed == len(results),
+            limit="passed here, or by a known key",
+        ),
+    ]
+    sizes = [each.archive_bytes for each in counted if each.archive_bytes is not None]
+    if sizes:
+        span = f"{megabytes(min(sizes))} to {megabytes(max(sizes))} each"
+        cards.append(Card(what="Archives", value=megabytes(sum(sizes)), unit="MB", limit=span))
+    means = [each.mean_cosine for each in counted if each.mean_cosine is not None]
+    if means:
+        lowest = min(each.min_cosine for each in counted if each.min_cosine is not None)
+        cards.append(
+            Card(
+                what="Mean cosine",
+                value=f"{min(means):.4f}",
+                limit="at least, by bundle",
+                beside=f"of any text {lowest:.4f}",
+            )
+        )
+    return cards
+
+
+def _table(bundles: Sequence[tuple[Result, Figures]]) -> str:
+    if not bundles:
         return ""
-    return f"<section><h2>{title} ({len(rows)})</h2>\n{table(head, rows, kind='words', caption=title)}</section>\n"
+    rows = [
+        (
+            each.label,
+            each.state,
+            "" if found.archive_bytes is None else megabytes(found.archive_bytes),
+            _cosine(found),
+            f"{found.min_cosine:.4f}" if found.min_cosine is not None and found.said_by == HERE else "",
+            ""
+            if found.said_by is None
+            else "✓"
+            if found.status == "passed" and found.said_by.counts
+            else "✗",
+            f"{each.seconds:.1f}",
+        )
+        for each, found in bundles
+    ]
+    return table(MADE, rows, kind="figures", caption="Bundles")
+
+
+def _bars(bundles: Sequence[tuple[Result, Figures]]) -> str:
+    """Archives to one scale, the smallest first; nothing for one of them alone."""
+    sized = [(found.archive_bytes, each.label) for each, found in bundles if found.archive_bytes]
+    if len(sized) < 2:
+        return ""
+    bars = [(label, size / 1e6, megabytes(size)) for size, label in sorted(sized)]
+    return drawn_bars("Archive, MB", bars, said="what a device downloads, as .tar.zst", own=len(bars))
+
+
+def _words(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return table(head, rows, kind="words", caption=head[1]) if rows else ""

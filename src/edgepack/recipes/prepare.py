@@ -16,7 +16,7 @@ from edgepack.errors import ModelError, TargetError, UnsupportedModelError
 from edgepack.models.export.source_key import source_key
 from edgepack.models.fuse.fusion import fused_operators
 from edgepack.models.graph.external_weights import LARGEST_MODEL, gathered, load_graph, weight_bytes
-from edgepack.models.graph.precision import is_batch_dependent, precision_of, quantized_by
+from edgepack.models.graph.precision import is_batch_dependent, left_whole, precision_of, quantized_by
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.lower.opset import lower_opset
 from edgepack.models.ort.convert import convert_to_ort
@@ -100,6 +100,8 @@ def _make(
 ) -> None:
     notes: list[str] = []
     model, passes = _passed(source, passes, material, notes, whole_runtime=whole_runtime, context=context)
+    if passes and (left := left_whole(model)):
+        notes.append(left)
     model = in_one_file(model, source)
     try:
         _write(model, model_format, folder)

@@ -14,7 +14,7 @@ from edgepack.recorded.beside import record_beside
 from edgepack.recorded.devices import record_of, with_devices
 from edgepack.recorded.whose_word import word_of_bundle
 from edgepack.records.bundle import Bundle
-from edgepack.records.report import BuildInfo, Memory, PackageSize, Report, Verification
+from edgepack.records.report import BuildInfo, Memory, PackageSize, Report, Speed, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.reports.cost import prices_of
 from edgepack.reports.measure import measure, weigh
@@ -39,6 +39,7 @@ class Recorded:
     proofs: tuple[LevelProof, ...] = ()
     made: BuildInfo | None = None
     memory: Memory | None = None
+    speed: Speed | None = None
 
 
 def report_again(
@@ -70,7 +71,9 @@ def report_again(
         prices=table,
         said_by=said_by,
     )
-    report = replace(report, proofs=recorded.proofs, made=recorded.made, memory=recorded.memory)
+    report = replace(
+        report, proofs=recorded.proofs, made=recorded.made, memory=recorded.memory, speed=recorded.speed
+    )
     report = with_sections(bundle, report, context=context)
     devices = record_of(bundle, key=key, store=context.store)
     return report if devices is None else with_devices(report, devices)
@@ -84,6 +87,7 @@ def _read(bundle: Bundle, content: Mapping[str, Any]) -> tuple[Recorded, tuple[P
             proofs=check_value(tuple[LevelProof, ...], content.get("proofs", []), "proofs"),
             made=read_table(BuildInfo, content["made"], where="made") if "made" in content else None,
             memory=read_table(Memory, content["memory"], where="memory") if "memory" in content else None,
+            speed=read_table(Speed, content["speed"], where="speed") if "speed" in content else None,
         )
         return recorded, tuple(_packages_beside(bundle, content))
     except (Malformed, TypeError, KeyError, ValueError, AttributeError) as error:

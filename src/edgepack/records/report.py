@@ -8,6 +8,9 @@ from edgepack.records.model import FULL_PRECISION
 from edgepack.records.runtime import LevelProof
 from edgepack.records.word import HERE, Word
 
+USUAL_TOKENS = 32
+"""Of a text whose speed is shown."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Retrieval:
@@ -257,6 +260,18 @@ class BuildInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Speed:
+    """Speed of the bundle's program on a machine, as its own ``--bench`` says."""
+
+    threads: int
+    tokens: int
+    """Of each text: the length nearest to ``USUAL_TOKENS`` that was measured."""
+    texts_per_second: float
+    peak_mb: float | None = None
+    """Memory at its highest; ``None``: the system does not tell the program."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LengthMemory:
     """What one text of a length takes."""
 
@@ -320,6 +335,8 @@ class Report:
     """``None``: not recorded."""
     memory: Memory | None = None
     """``None``: the target has no budget for it, and it was not measured."""
+    speed: Speed | None = None
+    """On the machine that built it, which was asked to measure it; ``None``: not measured."""
     said_by: Word = HERE
     """Whose word the verification and all else is that was not measured now."""
 

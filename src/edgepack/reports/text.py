@@ -9,7 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from edgepack.records.figures import figures_of, heading
-from edgepack.records.report import DownloadCost, Memory, PackageSize, PartSize, Report, Section, Verification
+from edgepack.records.report import (
+    DownloadCost,
+    Memory,
+    PackageSize,
+    PartSize,
+    Report,
+    Section,
+    Speed,
+    Verification,
+)
 from edgepack.records.runtime import LevelProof
 from edgepack.records.word import HERE, Word
 from edgepack.tables import Number, State, add_row, blocks, column_megabytes, megabytes, table
@@ -26,6 +35,7 @@ def render(report: Report) -> Group:
     lines: list[RenderableType] = [_size_table(report), _archive(report)]
     lines += [Text(line) for line in package_lines(report)]
     lines += [Text(memory_line(report.memory))] if report.memory else []
+    lines += [Text(speed_line(report.speed))] if report.speed else []
     lines += [_visit_table(report)] if report.visits else []
     lines.append(render_verification(report.verification, report.said_by))
     if report.proofs:
@@ -61,6 +71,7 @@ def as_record(report: Report) -> dict[str, Any]:
         **({"sections": [_section_json(each) for each in report.sections]} if report.sections else {}),
         **({"made": asdict(report.made)} if report.made else {}),
         **({"memory": asdict(report.memory)} if report.memory else {}),
+        **({"speed": asdict(report.speed)} if report.speed else {}),
         "notes": list(report.notes),
         "warnings": list(report.warnings),
         **({"visits": [asdict(visit) for visit in report.visits]} if report.visits else {}),
@@ -154,6 +165,13 @@ def memory_line(found: Memory) -> str:
         f"{megabytes(found.worst)} MB at worst ({worst_case(found)}); "
         f"ran within {megabytes(found.budget)} MB, enforced by {found.enforced_by}"
     )
+
+
+def speed_line(found: Speed) -> str:
+    """The speed that the machine which built the bundle has with it."""
+    threads = "1 thread" if found.threads == 1 else f"{found.threads} threads"
+    memory = f", {found.peak_mb:g} MB of memory at its highest" if found.peak_mb is not None else ""
+    return f"speed here: {found.texts_per_second:,.0f} texts/s of {found.tokens} tokens on {threads}{memory}"
 
 
 def worst_case(found: Memory) -> str:

@@ -57,6 +57,10 @@ def _recipe_of(suited: Suited, target: Target) -> str:
     return recipe if isinstance(recipe, str) else ""
 
 
+LEAST = 2_000_000
+"""Bytes that any program has resident."""
+
+
 def _alike(suited: Suited, made: Made, target: Target) -> bool:
     """Whether what was measured says anything of this model: a table beside a table, made by the same recipe."""
     tables = target.model.format == "table"
@@ -74,4 +78,5 @@ def _foretold(row: Suitability, suited: Suited, made: Made) -> Suitability:
     memory = None
     if made.memory is not None:
         memory = round(made.memory + more * weights["raw"] + longer * tokenizer["raw"])
-    return replace(row, archive=round(archive), memory=memory)
+    # Of a model that is much smaller than the one that was measured this says nothing: not all weights are resident.
+    return replace(row, archive=round(archive), memory=memory if memory and memory > LEAST else None)

@@ -66,7 +66,7 @@ def measure_memory(bundle: Bundle, target: Target, *, runner: Runner, context: B
     tokens = min(filter(None, (bundle.manifest["model"].get("max_length"), target.memory_length)), default=0)
     tokens = tokens or UNKNOWN_LENGTH
     threads = target.memory_threads
-    if reason := _why_not(bundle):
+    if reason := why_not(bundle):
         context.note(f"memory not measured: {reason}")
         return Memory(budget=allowed, threads=threads, tokens=tokens, reason=reason)
     run = _Runs(bundle, runner)
@@ -122,8 +122,8 @@ def long_texts(tokens: int, count: int) -> list[str]:
     return made
 
 
-def _why_not(bundle: Bundle) -> str:
-    """Why the program's memory cannot be measured on this host; empty where it can."""
+def why_not(bundle: Bundle) -> str:
+    """Why the program's memory and speed cannot be measured on this host as a device has them; empty where they can."""
     if (bundle.manifest["runtime"] or {}).get("provider"):
         return "it runs on a GPU"
     try:
@@ -131,7 +131,7 @@ def _why_not(bundle: Bundle) -> str:
     except CannotRunHere as cannot:
         return cannot.reason
     if not Path(program).is_relative_to(bundle.directory.absolute()):
-        return f"it is run by {Path(program).name}, whose memory is another on devices"
+        return f"it is run by {Path(program).name}, which devices do not have"
     built_for = architecture(Path(program))
     if built_for != platform.machine():
         return f"it is for {built_for or 'another system'}, this host is {platform.machine()}"

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import version_converter
+from onnx import TensorProto, helper, version_converter
 from tests.support.berts import change_weights, source_of, write_bert
 from tests.support.graphs import expand_layer_norms, token_graph, write
 from tests.support.quick import quick
 
 from edgepack.errors import MissingToolError, ModelError, TargetError, UnsupportedModelError
 from edgepack.files.store import sha256_of
+from edgepack.models.graph.precision import left_whole
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.operators.config import operators_of_ort_model, required
 from edgepack.plugins.context import HostContext
@@ -43,7 +44,9 @@ class Listening:
     """Long work → how much there was, and how much was said to be done."""
 
     @contextmanager
-    def progress(self, label: str, total: int | None = None, *, unit: str = "") -> Iterator[Any]:
+    def progress(
+        self, label: str, total: int | None = None, *, unit: str = "", before: str = ""
+    ) -> Iterator[Any]:
         self.shown[label] = total, 0
 
         def advance(amount: int = 1) -> None:
@@ -320,3 +323,17 @@ def test_layers_are_a_list_of_patterns(source: ModelSource, context: HostContext
     needs = {kernel.name for kernel in required(model.needs).kernels}
     assert {"MatMulNBits", "MatMulIntegerToFloat"} <= needs
     assert model.recipe == 'pool, int4(layers=["encoder.layer.0.*"], tables="float"), int8-weights'
+
+
+def test_matrices_that_a_recipe_leaves_whole_are_counted() -> None:
+    def graph(**kinds: int) -> onnx.ModelProto:
+        tensors = [helper.make_tensor(name, kind, [64, 64], [0] * 4096) for name, kind in kinds.items()]
+        nodes = [helper.make_node("MatMulInteger", ["x", "a"], ["y"])]
+        return helper.make_model(helper.make_graph(nodes, "g", [], [], tensors))
+
+    int8, fp32 = TensorProto.INT8, TensorProto.FLOAT
+    assert left_whole(graph(a=int8, b=fp32, c=fp32)) == "2 of 3 matrices stay float32, 0.0 MB"
+    assert left_whole(graph(a=int8, b=int8, c=int8, d=int8, e=int8, f=fp32)) == "", "a sixth is little"
+    plain = graph(a=fp32)
+    plain.graph.node[0].op_type = "MatMul"
+    assert left_whole(plain) == "", "it computes with floats, as its recipe says"

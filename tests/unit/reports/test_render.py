@@ -22,13 +22,14 @@ from edgepack.records.report import (
     Report,
     Retrieval,
     Section,
+    Speed,
     Verification,
     Visit,
 )
 from edgepack.records.runtime import LevelProof
 from edgepack.reports.cost import Prices, amount, download_costs, load_prices
 from edgepack.reports.page.contents import Node
-from edgepack.reports.page.facts import Device, PageFacts
+from edgepack.reports.page.facts import PageFacts
 from edgepack.reports.page.html import SCRIPTS, render_html
 from edgepack.reports.text import as_json, render, status_line
 
@@ -272,21 +273,27 @@ def test_the_page_shows_what_matters_first() -> None:
     assert cards_of(page) == {
         "Download": ("22.35 MB", "limit 30 MB ✓", "usually 96.69"),
         "On the device": ("42.59 MB", "5 parts", "usually 111.44"),
-        "Memory": ("27 MB", "at its highest", "usually 330 to 774"),
-        "Speed": ("1,033 texts/s", "on two threads", "usually 209 to 283"),
         "Mean cosine": ("0.9912", "limit ≥ 0.985 ✓", "lowest 0.9699"),
         "Recall@10": ("0.6540", "limit fp32 0.6580 - 0.01 ✓"),
     }
     assert "int8 &lt;b&gt;" in page and "not proved: neither this CPU nor qemu has it" in page
-    device = Device(peak_mb=26.2, texts_per_second=290.2, tokens=32, threads=2)
-    shown = cards_of(render_html(REPORT, dataclasses.replace(FACTS, device=device)))
-    assert shown["Memory"][0] == "26.2 MB" and shown["Speed"] == (
-        "290 texts/s",
-        "2 threads, 32 tokens",
-        "measured on the device",
-    )
     unknown = cards_of(render_html(REPORT, PageFacts(model="another/model")))
-    assert "Speed" not in unknown and unknown["Download"] == ("22.35 MB", "limit 30 MB ✓", "usually 96.69")
+    assert unknown["Download"] == ("22.35 MB", "limit 30 MB ✓", "usually 96.69")
+
+
+def test_speed_and_memory_are_of_this_very_bundle_or_not_there() -> None:
+    """Of the device where it said them, of the machine that built it where that was asked."""
+    built = dataclasses.replace(REPORT, speed=Speed(threads=1, tokens=32, texts_per_second=1290.4))
+    shown = cards_of(render_html(built, FACTS))
+    assert shown["Speed"] == ("1,290 texts/s", "1 thread, 32 tokens", "measured where it was built")
+    assert "Memory" not in shown, "the system did not tell"
+    assert "speed here: 1,290 texts/s of 32 tokens on 1 thread\n" in text_of(built)
+    device = Speed(peak_mb=26.2, texts_per_second=290.2, tokens=32, threads=2)
+    shown = cards_of(render_html(built, dataclasses.replace(FACTS, device=device)))
+    assert shown["Memory"] == ("26.2 MB", "at its highest", "measured on the device")
+    assert shown["Speed"] == ("290 texts/s", "2 threads, 32 tokens", "measured on the device")
+    assert not {"Speed", "Memory"} & cards_of(render_html(REPORT, FACTS)).keys()
+    assert '<tr class=own><th scope="row">linux-x86-min</th>' in render_html(REPORT, FACTS)
 
 
 def test_figures_of_a_target_are_not_those_of_a_bundle_with_other_settings() -> None:
@@ -294,7 +301,6 @@ def test_figures_of_a_target_are_not_those_of_a_bundle_with_other_settings() -> 
     changed = dataclasses.replace(REPORT.made, settings=("model.recipe=fp32",))
     for made in (changed, None):
         page = render_html(dataclasses.replace(REPORT, made=made), FACTS)
-        assert not {"Speed", "Memory"} & cards_of(page).keys()
         assert "1,033" not in page and "Download, MB" in page
 
 

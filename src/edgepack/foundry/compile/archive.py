@@ -147,7 +147,13 @@ class KernelArchive:
         if (done := compiled_already(jobs)) is not None:
             return done
         with context.store.lock(self.folder):
-            return compile_objects(jobs, read=self.toolchain.symbols, log_file=self.log_file, context=context)
+            return compile_objects(
+                jobs,
+                read=self.toolchain.symbols,
+                log_file=self.log_file,
+                label="compile ONNX Runtime",
+                context=context,
+            )
 
     def job(self, name: str, change: Change | None = None, *, generated: Path | None = None) -> CompileJob:
         """How a unit is compiled; with a change it has an object of its own.

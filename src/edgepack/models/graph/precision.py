@@ -44,6 +44,8 @@ IN_BLOCKS = "MatMulNBits"
 INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4)
 SMALLEST_MATRIX = 64
 """Elements of a matrix of integers that is taken for weights."""
+LARGE_MATRIX, MUCH = 4096, 0.2
+"""Elements of a matrix that is counted, and the share of all elements above which those in float32 are told of."""
 SCALED = {"DequantizeLinear": 1, IN_BLOCKS: 2, "GatherBlockQuantized": 2}
 """Operator → the input from which on its weights' scales and zero points come."""
 
@@ -121,6 +123,22 @@ def precision_of(model: onnx.ModelProto) -> str:
         # Fake quantization, as training leaves it: float weights that the graph itself rounds to bytes.
         return integers.most_common(1)[0][0] if integers else "int8"
     return counts.most_common(1)[0][0] if counts else FULL_PRECISION
+
+
+def left_whole(model: onnx.ModelProto) -> str:
+    """How many matrices of a graph that computes with integers are in float32 all the same, where these are much of it; else nothing."""
+    if not _integer_operator(model):
+        return ""
+    matrices = [
+        tensor
+        for tensor in model.graph.initializer
+        if len(tensor.dims) > 1 and math.prod(tensor.dims) >= LARGE_MATRIX and tensor.data_type in PRECISIONS
+    ]
+    whole = [tensor for tensor in matrices if tensor.data_type == TensorProto.FLOAT]
+    size = sum(math.prod(tensor.dims) for tensor in whole)
+    if size <= MUCH * sum(math.prod(tensor.dims) for tensor in matrices):
+        return ""
+    return f"{len(whole)} of {len(matrices)} matrices stay float32, {4 * size / 1e6:.1f} MB"
 
 
 def is_batch_dependent(model: onnx.ModelProto) -> bool:

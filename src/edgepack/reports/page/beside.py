@@ -1,6 +1,6 @@
 """A bundle beside the usual way of running its model: what was measured of both, drawn to one scale."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -55,7 +55,7 @@ class Panel:
     title: str
     unit: str
     bars: tuple[tuple[str, float, str], ...]
-    """Label, length, and the figure in words."""
+    """Label, length, and the figure in words. The first is this bundle, or such a one where both were measured."""
     said: str
     better: str
     """What a bundle is that has the better figure."""
@@ -101,7 +101,7 @@ def panels(report: Report, model: str) -> Iterator[Panel]:
                 yield Panel(title=title, unit="MB", bars=bars, said=weights, better="smaller")
     for key in ("memory", "speed"):
         if found := measured_of(key, model, report):
-            rows = [(OWN, found.own[report.target]), *found.others.items()]
+            rows = [(report.target, found.own[report.target]), *found.others.items()]
             yield Panel(
                 title=found.title,
                 unit=found.unit,
@@ -119,14 +119,21 @@ def render_panels(found: Iterator[Panel]) -> str:
 
 
 def _panel(panel: Panel) -> str:
-    longest = max(length for _, length, _ in panel.bars)
-    rows = "".join(
-        f'<tr{" class=own" if label == OWN else ""}><th scope="row">{escape(label)}</th>'
-        f'<td><i style="width:{length / longest:.2%}"></i></td><td>{value}</td></tr>'
-        for label, length, value in panel.bars
-    )
     better = f"<b>{panel.ratio:.1f}&times;</b> <span>{panel.better}</span>" if panel.ratio >= 1.1 else ""
+    return drawn_bars(f"{panel.title}, {panel.unit}", panel.bars, said=panel.said, better=better, own=1)
+
+
+def drawn_bars(
+    title: str, bars: Sequence[tuple[str, float, str]], *, said: str, better: str = "", own: int
+) -> str:
+    """Bars to one scale, with label, length and the figure in words; the first ``own`` of them stand out."""
+    longest = max(length for _, length, _ in bars)
+    rows = "".join(
+        f'<tr{" class=own" if place < own else ""}><th scope="row">{escape(label)}</th>'
+        f'<td><i style="width:{length / longest:.2%}"></i></td><td>{value}</td></tr>'
+        for place, (label, length, value) in enumerate(bars)
+    )
     return (
-        f'<figure class="panel"><figcaption><span>{panel.title}, {panel.unit}</span>{better}</figcaption>'
-        f"<table><tbody>{rows}</tbody></table><small>{escape(panel.said)}</small></figure>\n"
+        f'<figure class="panel"><figcaption><span>{title}</span>{better}</figcaption>'
+        f"<table><tbody>{rows}</tbody></table><small>{escape(said)}</small></figure>\n"
     )

@@ -6,11 +6,11 @@ from html import escape
 
 from edgepack.records.figures import Figure, figures_of
 from edgepack.records.report import Report, Verification
-from edgepack.reports.page.beside import measured_of, stock
+from edgepack.reports.page.beside import stock
 from edgepack.reports.page.facts import PageFacts
 from edgepack.tables import megabytes
 
-ON_DEVICE = "measured on the device"
+ON_DEVICE, AT_BUILD = "measured on the device", "measured where it was built"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,27 +60,20 @@ def _sizes(report: Report) -> Iterator[Card]:
 
 
 def _device(report: Report, facts: PageFacts) -> Iterator[Card]:
-    memory, speed = (measured_of(key, facts.model, report) for key in ("memory", "speed"))
-    if device := facts.device:
-        on = f"{device.threads} threads, {device.tokens} tokens"
-        yield Card(
-            what="Memory", value=f"{device.peak_mb:g}", unit="MB", limit="at its highest", beside=ON_DEVICE
-        )
-        yield Card(
-            what="Speed", value=f"{device.texts_per_second:,.0f}", unit="texts/s", limit=on, beside=ON_DEVICE
-        )
+    """What was measured of this very bundle, by a device before by the machine that built it; else nothing."""
+    if (found := facts.device or report.speed) is None:
         return
-    for found in (memory, speed):
-        if found:
-            unit, _, how = found.unit.partition(" ")
-            least, most = min(found.others.values()), max(found.others.values())
-            yield Card(
-                what=found.title,
-                value=f"{found.own[report.target]:,g}",
-                unit=unit,
-                limit=how,
-                beside=f"usually {least:,g} to {most:,g}",
-            )
+    where = ON_DEVICE if facts.device else AT_BUILD
+    if found.peak_mb is not None:
+        yield Card(what="Memory", value=f"{found.peak_mb:g}", unit="MB", limit="at its highest", beside=where)
+    threads = "1 thread" if found.threads == 1 else f"{found.threads} threads"
+    yield Card(
+        what="Speed",
+        value=f"{found.texts_per_second:,.0f}",
+        unit="texts/s",
+        limit=f"{threads}, {found.tokens} tokens",
+        beside=where,
+    )
 
 
 def _vectors(found: Verification) -> Iterator[Card]:

@@ -14,7 +14,7 @@ from edgepack.errors import EdgepackError, UsageError
 from edgepack.foundry.explain.sizes import Explanation, explain, find_composition
 from edgepack.recipes.registry import PASS
 from edgepack.records.bundle import Bundle
-from edgepack.records.report import Report
+from edgepack.records.report import USUAL_TOKENS, Report, Speed
 from edgepack.reports.build_info import command_of
 from edgepack.reports.page.contents import Node, contents_of
 from edgepack.runtimes.find import library_in, platform_of
@@ -26,16 +26,6 @@ LONGEST = 4000
 MOST = 64 << 20
 """Bytes of a bill of materials, and of what a device measured."""
 POOLED = "Pooling and normalisation, which model files leave to programs, become part of the graph: its output is the vector."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Device:
-    """What `embed --bench` measured where the bundle runs."""
-
-    peak_mb: float
-    texts_per_second: float
-    tokens: int
-    threads: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +41,8 @@ class PageFacts:
     command: str = ""
     """What makes such a bundle again."""
     model: str = ""
-    device: Device | None = None
+    device: Speed | None = None
+    """What `embed --bench` measured where the bundle runs."""
 
 
 def facts_of(
@@ -70,11 +61,11 @@ def facts_of(
     )
 
 
-def read_bench(file: Path) -> Device:
+def read_bench(file: Path) -> Speed:
     """What a device measured; raises ``UsageError`` for what is not that."""
     try:
         said = parse_foreign(read_foreign(file, most=MOST))
-        length = min(said["lengths"], key=lambda each: abs(each["tokens"] - 32))
+        length = min(said["lengths"], key=lambda each: abs(each["tokens"] - USUAL_TOKENS))
         figures = (
             said["peak_mb"],
             length["texts_per_second"],
@@ -83,7 +74,7 @@ def read_bench(file: Path) -> Device:
         )
         if min(figures) < 0:
             raise ValueError("a figure is below nothing")
-        return Device(
+        return Speed(
             peak_mb=float(figures[0]),
             texts_per_second=float(figures[1]),
             tokens=int(figures[2]),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import ToolError
-from edgepack.foundry.compile.objects import CompileJob, compile_objects
+from edgepack.foundry.compile.objects import CompileJob, compile_objects, foretold
 from edgepack.foundry.toolchains.symbols import symbols
 from edgepack.plugins.context import HostContext
 
@@ -122,7 +122,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from edgepack.console import Story
-from edgepack.foundry.compile.objects import CompileJob, compile_objects
+from edgepack.foundry.compile.objects import foretold, CompileJob, compile_objects
 from edgepack.foundry.toolchains.symbols import symbols
 from edgepack.plugins.context import host_context
 from edgepack.files.store import Store
@@ -161,3 +161,10 @@ def test_a_killed_build_goes_on_where_it_was(
     assert all(job.object.exists() for job in jobs)
     assert jobs[0].object.stat().st_mtime_ns == first
     assert json.loads((tmp_path / "objects/two.o.json").read_text())["defines"] == ["two"]
+
+
+def test_what_compiling_will_take_is_foretold() -> None:
+    assert foretold(9, workers=2) == "", "it is over at once"
+    assert foretold(49, workers=2).startswith("49 files to compile, about 49 s on 2 processors")
+    assert foretold(248, workers=1).startswith("248 files to compile, about 8 min on 1 processor ")
+    assert foretold(4, workers=64) == foretold(0, workers=2) == ""
