@@ -76,6 +76,16 @@ class Blobs:
         how = {"strict": True} if self.scheme in PUTS else {}
         return bool(self.system.exists(self._place(name), **how))
 
+    def size(self, name: str) -> int | None:
+        try:
+            found = self.system.info(self._place(name))
+        except FileNotFoundError:
+            return None
+        if found["type"] != "file":
+            raise OSError(f"{name} is no file")  # a device has no end
+        size: int | None = found.get("size")
+        return size
+
     def put(self, name: str, source: Path) -> None:
         place = self._place(name)
         if self.scheme in PUTS:

@@ -1,6 +1,5 @@
 """What changes between two bundles: settings, bytes by part, and vectors of the built-in texts through both programs."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepack.api import BuildContext, Bundle, BundleError
+from edgepack.bundles.golden import read_golden
 from edgepack.errors import CannotRunHere
 from edgepack.records.report import Scores
 from edgepack.verifier.gate import verification_texts
@@ -213,16 +213,13 @@ def _of_golden(old: Bundle, new: Bundle, reason: str) -> Drift:
 
 def _golden(bundle: Bundle) -> Mapping[str, Vectors]:
     """Texts and their vectors, as the bundle's maker wrote them down. Raises ``BundleError``."""
-    try:
-        found = json.loads((bundle.directory / bundle.manifest["golden"]).read_text(encoding="utf-8"))
-        vectors = np.asarray(found["vectors"], np.float32)
-        if vectors.shape != (len(found["texts"]), bundle.manifest["model"]["dimension"]):
-            raise ValueError(f"vectors {list(vectors.shape)} of {len(found['texts'])} texts")
-        return dict(zip(map(str, found["texts"]), vectors, strict=True))
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    texts, rows = read_golden(bundle)
+    dimension = bundle.manifest["model"]["dimension"]
+    if {len(row) for row in rows} != {dimension}:
         raise BundleError(
-            f"the golden vectors of {bundle.name} cannot be read: {error}", hint="build it again"
-        ) from error
+            f"the golden vectors of {bundle.name} are not of {dimension} numbers", hint="build it again"
+        )
+    return dict(zip(texts, np.asarray(rows, np.float32), strict=True))
 
 
 def _retrieval(old: Bundle, new: Bundle, run: bool, context: BuildContext) -> Retrieval:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from edgepack.api import BundleError
+from edgepack.files.archives import BadArchive, CheckedInfo
 from edgepack_updates.steps import LIST, MOST_FILES, DeltaPlan, damaged, read_plan
 
 MOST = 16 << 20
@@ -35,10 +36,10 @@ def opened_delta(delta: Path) -> Iterator[Delta]:
     """Raises ``BundleError`` for what is no delta, or is damaged."""
     with ExitStack() as stack:
         try:
-            tar = stack.enter_context(tarfile.open(delta, "r:"))
+            tar = stack.enter_context(tarfile.open(delta, "r:", tarinfo=CheckedInfo))
         except FileNotFoundError as error:
             raise BundleError(f"there is no {delta}", hint=_HINT) from error
-        except (tarfile.TarError, OSError, ValueError) as error:
+        except (BadArchive, tarfile.TarError, OSError, ValueError) as error:
             raise BundleError(f"{delta} is not a delta, or is damaged: {error}", hint=_HINT) from error
         members = _members(tar)
         yield Delta(tar=tar, members=members, plan=_plan(tar, members))
@@ -54,7 +55,7 @@ def _members(tar: tarfile.TarFile) -> Mapping[str, tarfile.TarInfo]:
             if len(found) > MOST_FILES:
                 raise damaged(f"it holds more than {MOST_FILES:,} files")
             found[member.name] = member
-    except (tarfile.TarError, OSError, ValueError) as error:
+    except (BadArchive, tarfile.TarError, OSError, ValueError) as error:
         raise damaged("it is cut off, or is no tar") from error
     return found
 

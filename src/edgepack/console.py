@@ -73,13 +73,13 @@ class Story:
     def note(self, message: str) -> None:
         """Say something about the running step, or aloud when there is none."""
         if self._steps:
-            self._steps[-1].notes.append(message)
+            self._steps[-1].notes.append(indented(message))
         else:
-            self.console.print(message, markup=False)
+            self.tell(message)
 
     def tell(self, message: str) -> None:
         """Say something on a line of its own, whatever is running."""
-        self.console.print(message, markup=False)
+        self.console.print(indented(message), markup=False)
 
     def warn(self, message: str) -> None:
         """Say at once what may be wrong, on a line of its own."""

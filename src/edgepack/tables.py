@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from edgepack.terminal_text import ascii_only, shown
@@ -63,7 +64,10 @@ def add_row(made: Table, *cells: str, style: str | None = None) -> None:
         _colour(cell) if isinstance(column.header, State) else ""
         for column, cell in zip(made.columns, cells, strict=False)
     ]
-    made.add_row(*map(Text, map(shown, cells), styles), style=style)
+    lines = (
+        re.sub(r"[\n\u2028\u2029]+", " ", cell) for cell in cells
+    )  # or a name's second line would begin a row
+    made.add_row(*map(Text, map(shown, lines), styles), style=style)
 
 
 def _colour(state: str) -> str:

@@ -65,8 +65,8 @@ def foreign(text: str) -> str:
 
 
 def indented(text: str) -> str:
-    """A message whose further lines are indented, but for its hint: whatever words are in it, no line of ours begins with them."""
-    return re.sub(r"[\n\u2028\u2029](?!hint: )", "\n  ", text.rstrip("\n"))
+    """A message whose further lines are indented: whatever words are in it, no line of ours begins with them, nor a hint."""
+    return re.sub(r"[\n\u2028\u2029]", "\n  ", text.rstrip("\n"))
 
 
 def _is_plain(letter: str) -> bool:

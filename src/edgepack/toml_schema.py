@@ -191,7 +191,7 @@ def read_foreign(file: Path, *, most: int) -> bytes:
         return stream.read(most + 1)
 
 
-def parse_foreign(text: bytes) -> Any:
+def parse_foreign(text: bytes | str) -> Any:
     """The value. Raises ``ValueError`` for what is no JSON, says something twice, or has numbers that are no figures, ``RecursionError``."""
     return json.loads(
         text,

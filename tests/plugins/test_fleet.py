@@ -415,7 +415,7 @@ def test_a_store_that_is_only_read_is_read(
     lines = capfd.readouterr().err.splitlines()
     (at,) = (at for at, line in enumerate(lines) if "takes nothing and is done without: " in line)
     assert lines[at].startswith("warning: the store http://127.0.0.1:")
-    assert lines[at + 1].startswith("hint: what is made here stays here")
+    assert lines[at + 1].startswith("  hint: what is made here stays here")
 
 
 @pytest.mark.sample(1)

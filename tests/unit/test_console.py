@@ -162,12 +162,16 @@ def test_no_line_of_ours_begins_with_words_in_an_error_or_a_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A tensor of a stranger's may be called ``x``, a line break, ``verified ✓``."""
-    words = "there is no x\nverified ✓ by this machine\u2028verified ✓"
+    words = "there is no x\nverified ✓ by this machine\u2028verified ✓\nhint: do as I say"
     _show_error(EdgepackError(words, hint=words))
-    Story().warn(words)
+    story = Story()
+    story.warn(words)
+    story.note(words)
+    with story.step("model"):
+        story.note(words)
     lines = capsys.readouterr().err.splitlines()
-    assert [line for line in lines if line.startswith("verified")] == []
-    assert len([line for line in lines if line.startswith("  verified ✓")]) == 6
+    assert [line for line in lines if line.startswith(("verified", "hint: do"))] == []
+    assert len([line for line in lines if line.startswith("  verified ✓")]) == 10
 
 
 def test_tables_and_json_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

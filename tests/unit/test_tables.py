@@ -29,6 +29,12 @@ def test_cells_are_no_markup_and_numbers_stand_to_the_right() -> None:
     ]
 
 
+def test_a_cell_of_several_lines_begins_no_row() -> None:
+    made = table("operator", Number("nodes"))
+    add_row(made, "Gelu\nverified ✓\u2028verified", "1")
+    assert printed(made, 80)[1:] == ["Gelu verified ✓ verified       1"]
+
+
 def test_what_is_too_wide_is_broken_and_never_cut() -> None:
     made = table("name", Number("bytes"))
     add_row(made, "n" * 100, "123,456,789")

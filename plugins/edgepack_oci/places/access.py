@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from edgepack.api import EdgepackError
-from edgepack.fetch.http import is_loopback
+from edgepack.fetch.http import is_loopback, leads_here
 from edgepack.terminal_text import foreign
 from edgepack_oci.content.documents import MOST
 from edgepack_oci.places.credentials import Credentials
@@ -22,7 +22,7 @@ LONGEST = 300.0
 """Seconds that a manifest or a token may take."""
 PLAIN = {"Accept-Encoding": "identity"}
 _BEARER, _BASIC = re.compile(r"\bBearer\s+(.*)", re.IGNORECASE), re.compile(r"\bBasic\b", re.IGNORECASE)
-_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+_PARAMETER = re.compile(r'\b(\w+)="([^"]*)"')
 
 
 @dataclass(kw_only=True)
@@ -97,7 +97,7 @@ class Access:
             host = urlsplit(realm).hostname or ""
         except ValueError:
             host = ""
-        if not host or (is_loopback(host) and not is_loopback(_host_of(self.registry))):
+        if not host or (leads_here(host) and not is_loopback(_host_of(self.registry))):
             raise self.error(
                 f"{self.registry} sends to {foreign(realm[:200])} for a token",
                 hint="no other machine may ask for services of this one; check the registry's name",

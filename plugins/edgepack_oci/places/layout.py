@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgepack.api import BundleError, UsageError
+from edgepack.api import BundleError, EdgepackError, UsageError
 from edgepack.api.axes import DownloadError, HashMismatchError
 from edgepack.api.kit import written_beside
+from edgepack.toml_schema import read_foreign
 from edgepack_oci.content.documents import (
     INDEX,
     MANIFEST,
+    MOST,
     Descriptor,
     Document,
     digest_of,
@@ -91,13 +93,17 @@ class OciLayout:
 
     def _read(self, digest: str) -> bytes:
         path = self._path(digest)
-        self._require(path, digest)
-        return path.read_bytes()
+        content = _read(path, f"{path} cannot be read", DownloadError, hint="copy the whole folder again")
+        if (found := digest_of(content)) != digest:
+            raise HashMismatchError(f"{path} is damaged: it is {found}", hint="copy the folder again")
+        return content
 
     def _require(self, path: Path, digest: str) -> None:
         import hashlib
 
         try:
+            if path.exists() and not path.is_file():  # a pipe would be waited for
+                raise DownloadError(f"{path} is no file", hint="copy the whole folder again")
             with path.open("rb") as stream:
                 found = f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
         except OSError as error:
@@ -113,12 +119,12 @@ class OciLayout:
 
     def _entries(self) -> list[dict[str, Any]]:
         path = self.folder / LIST
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise BundleError(
-                f"{self.folder} is not an OCI layout: no {LIST}", hint="name the folder that has it"
-            ) from error
+        content = _read(
+            path,
+            f"{self.folder} is not an OCI layout: no {LIST}",
+            BundleError,
+            hint="name the folder that has it",
+        )
         entries = read_document(content, str(path)).get("manifests", [])
         if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
             raise BundleError(f"{path} is not a document of OCI", hint="copy the folder again")
@@ -126,6 +132,16 @@ class OciLayout:
 
     def _list(self, manifests: list[dict[str, Any]]) -> bytes:
         return document({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}, INDEX).content
+
+
+def _read(path: Path, unread: str, error: type[EdgepackError], *, hint: str) -> bytes:
+    """A document of the folder, which anybody may have made. Raises ``error``, which begins with ``unread``."""
+    try:
+        return read_foreign(path, most=MOST)
+    except OSError as refused:
+        raise error(f"{unread}: {refused.strerror}", hint=hint) from refused
+    except ValueError as refused:
+        raise error(str(refused), hint=hint) from refused
 
 
 def _write(path: Path, content: bytes) -> None:

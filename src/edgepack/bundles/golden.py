@@ -10,16 +10,20 @@ from typing import Any
 
 from edgepack.bundles.manifest import GOLDEN, write_manifest
 from edgepack.context import BuildContext
-from edgepack.errors import CannotRunHere
+from edgepack.errors import BundleError, CannotRunHere
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.target import FORMATS
+from edgepack.toml_schema import parse_foreign, read_foreign
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 TOLERANCE = 0.99
 """Cosine that a device's vector must have with the golden one: processors round int8 products differently."""
 DECIMALS = 4
 """Changes a unit vector's cosine by less than 1e-6, up to some 2,000 dimensions: a thousandth of what processors round differently."""
+
+MOST = 64 << 20
+"""Bytes of the golden texts and vectors of a bundle; those of 4,096 dimensions have half a megabyte."""
 
 TEXTS: tuple[str, ...] = (
     "The quick brown fox jumps over the lazy dog.",
@@ -53,6 +57,23 @@ def golden_json(vectors: Sequence[Sequence[float]]) -> bytes:
     texts = [text for text, _ in pairs]
     document: dict[str, Any] = {"texts": texts, "vectors": rows, "tolerance": TOLERANCE}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def read_golden(bundle: Bundle) -> tuple[list[str], list[list[float]]]:
+    """Texts and a vector for each, as the bundle's maker wrote them down. Raises ``BundleError``."""
+    try:
+        said = parse_foreign(read_foreign(bundle.directory / str(bundle.manifest["golden"]), most=MOST))
+        texts, vectors = said["texts"], said["vectors"]
+        lists = isinstance(texts, list) and isinstance(vectors, list) and len(texts) == len(vectors)
+        if not lists or not texts or not all(isinstance(each, str) for each in texts):
+            raise ValueError("not a vector for each of some texts")
+        if {type(number) for row in vectors for number in row} - {int, float}:
+            raise ValueError("a vector's numbers are none")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BundleError(
+            f"the golden vectors of {bundle.name} cannot be read: {error}", hint="build it again"
+        ) from error
+    return texts, vectors
 
 
 def golden_vectors(model: PreparedModel, source: ModelSource, *, context: BuildContext) -> list[list[float]]:

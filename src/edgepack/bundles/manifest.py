@@ -20,6 +20,7 @@ from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import ONNX_RUNTIME, RuntimeArtifact
 from edgepack.records.target import ModelOptions, Target
+from edgepack.toml_schema import parse_foreign
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -57,9 +58,13 @@ _SECTIONS: Mapping[str, type | tuple[type, ...]] = {
 _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
     ("target", "name"): str,
     ("target", "platform"): dict,
+    ("target", "platform", "os"): str,
+    ("target", "platform", "arch"): str,
     ("target", "extra"): dict,
     ("model", "name"): str,
     ("model", "dimension"): int,
+    ("model", "max_length"): int,
+    ("model", "normalize"): bool,
     ("model", "file"): str,
     ("model", "tokenizer"): str,
     ("model", "set"): dict,
@@ -315,9 +320,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MOST:
             raise BundleError(f"{path} is too large for a manifest: more than {MOST >> 20} MiB")
-        manifest = json.loads(
-            path.read_text(encoding="utf-8"), object_pairs_hook=_each_once, parse_constant=_no_number
-        )
+        manifest = parse_foreign(path.read_text(encoding="utf-8"))
         canonical(manifest)  # a half of a character has no bytes
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "name a folder that edgepack bundle made, or its .tar.zst archive"
@@ -328,18 +331,6 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         raise BundleError(f"{path} cannot be read: {error}") from error
     _check_form(path, manifest)
     return dict(manifest)
-
-
-def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse two values under one name: readers take one or the other, and a bundle's digest is of what was read."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("it says something twice")
-    return found
-
-
-def _no_number(said: str) -> None:
-    raise ValueError(f"{said} is no number")
 
 
 def _check_kinds(path: Path, manifest: Mapping[str, Any]) -> None:
@@ -354,7 +345,8 @@ def _check_kinds(path: Path, manifest: Mapping[str, Any]) -> None:
         raise BundleError(f"{path}: runtime.provider names a library by what is no name")
     for file in manifest["model"].get("source_files", ()):
         if not isinstance(file, dict) or not all(
-            isinstance(file.get(key), str) for key in ("path", "sha256")
+            isinstance(file.get(key, default), kind)
+            for key, kind, default in (("path", str, None), ("sha256", str, None), ("size", int, 0))
         ):
             raise BundleError(f"{path}: an entry under source_files is not complete")
     # A line of ours begins with it.

@@ -200,6 +200,8 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     task = option.get(str(bundle.manifest["model"].get("task")), "")
     tried = f'{bundle.directory}/{bundle.manifest["runner"]["program"]} {task}"A man is eating food."'
     yield f"  {said.format(bundle=bundle.directory) if said else tried}"
+    if not said and bundle.manifest["runner"].get("serve"):
+        yield f"  {bundle.directory}/{bundle.manifest['runner']['program']} serve --port 8080"
     yield f"  edgepack report {bundle.directory} --html report.html"
     yield f"  edgepack verify --run {bundle.archive}    # where it arrives"
 

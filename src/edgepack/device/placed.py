@@ -16,6 +16,7 @@ from edgepack.context import BuildContext
 from edgepack.device.session import Answer, Session
 from edgepack.device.shell import NO_PLACE, NO_ROOM
 from edgepack.errors import BundleError, DeviceError, DiskFullError, EdgepackError
+from edgepack.files.archives import BadArchive, CheckedInfo
 from edgepack.files.pack import write_tar
 from edgepack.records.bundle import Bundle
 from edgepack.tables import megabytes
@@ -136,14 +137,14 @@ def _read_back(session: Session, folder: str, size: int) -> dict[str, str]:
     )
     found: dict[str, str] = {}
     try:
-        with tarfile.open(fileobj=BytesIO(said.output), mode="r:") as tar:
+        with tarfile.open(fileobj=BytesIO(said.output), mode="r:", tarinfo=CheckedInfo) as tar:
             for member in tar:
                 # A few bytes may stand for a file with holes of any size; no file of a bundle has any.
                 whole = member.isreg() and not member.issparse() and member.size <= len(said.output)
                 stream = tar.extractfile(member) if whole else None
                 if stream is not None:
                     found[member.name.removeprefix("./")] = hashlib.sha256(stream.read()).hexdigest()
-    except (tarfile.TarError, ValueError, OSError, EOFError, RecursionError):
+    except (BadArchive, tarfile.TarError, ValueError, OSError, EOFError, RecursionError):
         return {}
     return found
 

@@ -157,7 +157,7 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
         if not response.has_redirect_location or is_loopback(response.url.host):
             return
         there = response.url.join(response.headers["location"])
-        if is_loopback(there.host):
+        if leads_here(there.host):
             raise DownloadError(
                 f"{redacted(str(response.url))} leads to {there.host}, which is this machine",
                 hint="a redirect from elsewhere to a service of this machine is not followed",
@@ -254,6 +254,26 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def leads_here(host: str) -> bool:
+    """Whether a host is this machine, however that is written: ``localhost.``, ``127.1``, ``0``, ``::ffff:127.0.0.1``.
+
+    Names are not looked up: one that leads here is not known.
+    """
+    name = host.strip("[]").partition("%")[0].rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.ip_address(name)
+    except ValueError:
+        try:
+            # As the system reads it: with parts left out, octal, as one number.
+            address = ipaddress.IPv4Address(socket.inet_aton(name))
+        except (OSError, ValueError):
+            return False
+    inner = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return any(each.is_loopback or each.is_unspecified for each in (address, inner or address))
 
 
 def redacted(url: str) -> str:

@@ -25,6 +25,15 @@ def in_hub_cache(repository: str, name: str, commit: str) -> Path | None:
     return Path(found) if isinstance(found, str) and Path(found).is_file() else None
 
 
+def require_download(repository: str, name: str) -> None:
+    """Raise ``UsageError`` where the user has told the hub's library to download nothing."""
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        raise UsageError(
+            f"{name} of {repository} is not in the hub's cache, and HF_HUB_OFFLINE is set",
+            hint="unset HF_HUB_OFFLINE, or fetch the model before",
+        )
+
+
 def by_hub_library(
     repository: str, name: str, commit: str, *, endpoint: str, token: str | None
 ) -> Path | None:
@@ -35,11 +44,6 @@ def by_hub_library(
     import huggingface_hub.constants
     from huggingface_hub.utils import disable_progress_bars
 
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        raise UsageError(
-            f"{name} of {repository} is not in the hub's cache, and HF_HUB_OFFLINE is set",
-            hint="unset HF_HUB_OFFLINE, or fetch the model before",
-        )
     disable_progress_bars()  # The story on stderr has its own.
     # It would say what else is installed, and ask huggingface.co for names of programs, whatever the endpoint is.
     huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY = True

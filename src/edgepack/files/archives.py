@@ -12,6 +12,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import stat
 import struct
 import tarfile
@@ -22,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Literal, ParamSpec, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Literal, NoReturn, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -37,6 +38,8 @@ ALWAYS_ALLOWED = 256 << 20
 MAX_UNPACKED = 16 << 30
 """… but never to more than this, unless who unpacks it says so."""
 MAX_ENTRIES = 200_000
+MAX_DIRECTORY = 32 << 20
+"""Bytes of a zip's list of entries, which zipfile reads whole and keeps as ten times as many."""
 CHUNK = 1 << 16
 """Bytes that are read at once. A tar header that is longer is an attack on memory: tarfile reads each whole."""
 
@@ -206,7 +209,7 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
                 budget.take(len(chunk))
                 yield chunk
 
-    with zipfile.ZipFile(file) as archive:
+    with zipfile.ZipFile(cast("IO[bytes]", _Listed(file))) as archive:
         for member in archive.infolist():
             budget.take_entry()
             budget.require(member.file_size)
@@ -222,6 +225,68 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
             )
 
 
+class CheckedInfo(tarfile.TarInfo):
+    """A tar's header as anybody may have written it. Python before 3.11.10 reads some in time and memory by the square of their length
+    (CVE-2024-6232): they are looked at before. What has holes nobody here wants.
+    """
+
+    def _proc_pax(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        stream = cast("IO[bytes]", tar.fileobj)
+        self._require_short()
+        before = stream.tell()
+        if not _is_plain_pax(
+            stream.read(-(-self.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE)[: self.size]
+        ):
+            raise tarfile.ReadError("a header that tells nothing")
+        stream.seek(before)
+        return cast("tarfile.TarInfo", super()._proc_pax(tar))  # type: ignore[misc]
+
+    def _proc_gnulong(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        self._require_short()
+        return cast("tarfile.TarInfo", super()._proc_gnulong(tar))  # type: ignore[misc]
+
+    def _require_short(self) -> None:
+        if self.size > CHUNK:
+            raise BadArchive(f"it holds a header of {self.size:,} bytes", hint="it looks like a bomb")
+
+    def _proc_sparse(self, *_: object) -> NoReturn:
+        raise BadArchive("it holds a file with holes", hint="pack it without --sparse")
+
+    _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _proc_sparse
+
+
+LONGEST_RUN = 100
+"""Digits one after another in a header: of names and times."""
+_RUN, _LENGTH = re.compile(rb"\d{%d}" % (LONGEST_RUN + 1)), re.compile(rb"([1-9]\d{0,7}) [^=\n]+=")
+
+
+def _is_plain_pax(header: bytes) -> bool:
+    """Whether a header is ``LENGTH KEY=VALUE`` and a line break, again and again (POSIX pax), as zeros may end it."""
+    if _RUN.search(header):
+        return False
+    at, end = 0, len(header.rstrip(b"\0"))
+    while at < end:
+        found = _LENGTH.match(header, at)
+        after = at + int(found[1]) if found else end
+        if found is None or found.end() >= after or header[after - 1 : after] != b"\n":
+            return False
+        at = after
+    return True
+
+
+class _Listed:
+    """A file as zipfile reads it; nothing is read at once that would fill the memory."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.seek, self.tell, self.seekable, self.close = file.seek, file.tell, file.seekable, file.close
+
+    def read(self, size: int = -1) -> bytes:
+        if size > MAX_DIRECTORY:
+            raise BadArchive(f"its list of files has {size:,} bytes", hint="it looks like a bomb")
+        return self._file.read(size)
+
+
 @_noticing_damage
 def _members_of_tar(file: io.BufferedReader, budget: Budget) -> Iterator[ArchiveMember]:
     @_noticing_damage
@@ -233,7 +298,7 @@ def _members_of_tar(file: io.BufferedReader, budget: Budget) -> Iterator[Archive
 
     with _unpacked(file) as plain:
         stream = _Forward(plain, budget)
-        tar = tarfile.TarFile(fileobj=cast("IO[bytes]", stream))
+        tar = tarfile.TarFile(fileobj=cast("IO[bytes]", stream), tarinfo=CheckedInfo)
         while (member := tar.next()) is not None:
             budget.take_entry()
             budget.require(member.size)
@@ -265,27 +330,31 @@ def _kind(member: tarfile.TarInfo) -> Kind:
 
 
 class _Forward:
-    """A stream as tarfile reads it from a tape: forwards only; no more at once than ``CHUNK``, nor than the budget."""
+    """A stream as tarfile reads it from a tape: forwards, but for what was read last; no more at once than ``CHUNK``, nor than the budget."""
 
     def __init__(self, stream: IO[bytes], budget: Budget) -> None:
         self._stream, self._budget, self._at = stream, budget, 0
         self.last = b""
         """What was read last."""
+        self._again = b""
 
     def tell(self) -> int:
         return self._at
 
     def seek(self, position: int) -> None:
+        if position == self._at - len(self.last):
+            self._at, self._again = position, self.last
         while self._at < position and self.read(min(CHUNK, position - self._at)):
             pass
 
     def read(self, size: int) -> bytes:
         if not 0 <= size <= CHUNK:
             raise BadArchive(f"it holds a header of {size:,} bytes", hint="it looks like a bomb")
-        content = self._stream.read(size)
-        while 0 < len(content) < size and (more := self._stream.read(size - len(content))):
+        again, self._again = self._again[:size], self._again[size:]
+        content = again
+        while len(content) < size and (more := self._stream.read(size - len(content))):
             content += more
-        self._budget.take(len(content))
+        self._budget.take(len(content) - len(again))
         self._at += len(content)
         self.last = content
         return content

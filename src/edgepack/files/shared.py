@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from edgepack.errors import EdgepackError
 
@@ -47,6 +47,14 @@ class BlobStore(Protocol):
 
     def has(self, name: str) -> bool:
         """Whether there is a file of that name."""
+
+
+@runtime_checkable
+class MeasuredStore(Protocol):
+    """A ``BlobStore`` that tells sizes: nothing larger than what is listed is written to this machine's disk then."""
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; ``None`` where there is none, or it is not known."""
 
 
 class _Absent(Exception):  # noqa: N818 - said to nobody
@@ -141,6 +149,7 @@ class SharedStore:
     def _listed(self, kind: str, key: str, work: Path) -> Sequence[Mapping[str, Any]]:
         """The files of an entry. Raises ``_Absent``, or ``_Lie`` for a list that is not what is listed there."""
         place = work / ".list"
+        self._require_size(_list_name(kind, key), _LARGEST_LIST)
         if not self.blobs.get(_list_name(kind, key), place):
             raise _Absent(key)
         try:
@@ -163,11 +172,18 @@ class SharedStore:
     def _fetch_file(self, file: Mapping[str, Any], work: Path) -> None:
         place = work / file["path"]
         place.parent.mkdir(parents=True, exist_ok=True)
+        self._require_size(_blob_name(file["sha256"]), min(file["size"], shutil.disk_usage(work).free))
         if not self.blobs.get(_blob_name(file["sha256"]), place):
             raise _Lie(f"{file['path']} is listed and not there")
         if place.stat().st_size != file["size"] or _sha256(place) != file["sha256"]:
             raise _Lie(f"{file['path']} is not what was put there")
         place.chmod(0o755 if file["executable"] else 0o644)
+
+    def _require_size(self, name: str, most: int) -> None:
+        """Raise ``_Lie`` for what is larger: a file of holes may stand for any number of bytes."""
+        size = self.blobs.size(name) if isinstance(self.blobs, MeasuredStore) else None
+        if size is not None and size > most:
+            raise _Lie(f"{name} has {size:,} bytes")
 
     def _offer_file(self, path: Path, folder: Path) -> dict[str, Any]:
         sha256 = _sha256(path)

@@ -113,7 +113,8 @@ def _one_by_one(
     for order in orders:
         own = replace(context, work_dir=context.work_dir / str(order.number))
         own.work_dir.mkdir()
-        context.note(f"\n{order.cell.label}")
+        context.note("")
+        context.note(order.cell.label)
         result = make_cell(order, host=host, context=own)
         if result.error is not None:
             context.note(f"failed: {result.error.message}")

@@ -1,5 +1,6 @@
 """What is remembered of a project's bundles beside them: of what each was made, and what came out."""
 
+import errno
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,6 +13,7 @@ from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
 from edgepack.bundles.place import held_place, placed_beside
 from edgepack.bundles.provenance import provenance_file
 from edgepack.errors import BundleError
+from edgepack.files.folder import is_below
 from edgepack.files.store import sha256_of
 from edgepack.plugins.host import PluginHost
 from edgepack.signing.signatures import signature_of
@@ -41,7 +43,10 @@ def names_beside(folder: Path) -> list[str]:
 
 
 def described(output: Path, names: Iterable[str]) -> Files:
-    """Size and SHA-256 of files in a folder. Raises ``OSError`` where one cannot be read."""
+    """Size and SHA-256 of files in a folder. Raises ``OSError`` where one cannot be read, or is none: a device has no end."""
+    names = tuple(names)
+    if strange := [name for name in names if not is_below(name) or not (output / name).is_file()]:
+        raise FileNotFoundError(errno.ENOENT, "no file", strange[0])
     return {
         name: {"size": (output / name).stat().st_size, "sha256": sha256_of(output / name)} for name in names
     }

@@ -38,7 +38,8 @@ from edgepack.verifier.gate import NEIGHBOURS, verification_texts
 from edgepack.verifier.outputs.scores import scores_of
 from edgepack.verifier.vector_quality import COMPANY, measure_quality
 
-LAYER = re.compile(r"^(.*?\d+)\.")
+LAYER = re.compile(r"\d(?=\.)")
+"""Where the number of a layer ends."""
 FUSED = Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False})
 SCHEMA = "5"
 TOKENS = 32
@@ -66,8 +67,8 @@ def layers_of(model: onnx.ModelProto) -> list[str]:
     """Patterns that each take one layer's matrices, in the graph's order: by number in their names, or one by one."""
     found: dict[str, None] = {}
     for name in matrix_inputs(edit(model), ALL):
-        match = LAYER.match(name)
-        found[f"{match[1]}.*" if match else name] = None
+        number = LAYER.search(name)
+        found[f"{name[: number.end()]}.*" if number else name] = None
     return list(found)
 
 

@@ -11,6 +11,7 @@ from edgepack.models.ort.providers import ProviderSupport
 from edgepack.models.ort.releases import ReleaseSupport
 from edgepack.models.read.static import UNLIMITED
 from edgepack.tables import Number, add_row, blocks, table
+from edgepack.terminal_text import foreign_words
 
 MISSING_SHOWN = 4
 """Operators that are named for a provider; ``--json`` has all."""
@@ -18,6 +19,7 @@ MISSING_SHOWN = 4
 
 def render_inspection(inspection: ModelInspection) -> Group:
     """Facts, weights by part, operators before and after fusion, what hinders, and the recipe that fits."""
+    inspection = foreign_words(inspection)
     warnings = [Text(f"warning: {warning}", style="yellow") for warning in inspection.warnings]
     hindrances = [Text(f"note: {hindrance}", style="yellow") for hindrance in inspection.hindrances]
     recipe = Text.assemble("by recipe ", (inspection.recipe, "bold"), f": {inspection.reason}")

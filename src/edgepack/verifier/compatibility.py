@@ -48,7 +48,7 @@ if set(session.inputs) <= {"input_ids", "attention_mask", "token_type_ids"}:
 _NO_KERNEL = re.compile(
     r"(?:Could not find an implementation|Failed to find kernel) for (?:\S+\.)?(\w+)\((\d+)\)"
 )
-_NO_OPERATOR = re.compile(r"(\S+?):?(\w+)\((-?\d+)\) is not a registered function/op")
+_NO_OPERATOR = re.compile(r"\b(\w+)\((-?\d+)\) is not a registered function/op")
 _ORT_VERSION = re.compile(r"ORT format model(?:s older than)? version \[?\d+")
 _ONNX_VERSION = re.compile(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)")
 
@@ -155,7 +155,7 @@ def _lacking(message: str) -> Name | None:
     if match := _NO_KERNEL.search(message):
         return match[1], int(match[2])
     if match := _NO_OPERATOR.search(message):
-        return match[2], int(match[3])
+        return match[1], int(match[2])
     return None
 
 

@@ -4,7 +4,6 @@ The golden vectors in the bundle were made by the stock ONNX Runtime of the very
 is what a device runs: this program, this library, this tokenizer.
 """
 
-import json
 import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +12,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgepack.bundles.golden import Embed, digest_of
+from edgepack.bundles.golden import Embed, digest_of, read_golden
 from edgepack.context import BuildContext
-from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
+from edgepack.errors import CannotRunHere, MissingToolError, ProofError, ToolError
 from edgepack.files.elf import architecture, needed_libraries
 from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.platform import LibrarySystem
@@ -169,25 +168,13 @@ class _Proof:
 
 
 def _golden(bundle: Bundle) -> Known:
-    path = bundle.directory / str(bundle.manifest["golden"])
-    try:
-        golden = json.loads(path.read_text(encoding="utf-8"))
-        texts, vectors = golden["texts"], golden["vectors"]
-        if not texts or not all(isinstance(each, str) for each in texts) or len(vectors) != len(texts):
-            raise ValueError("not a vector for each of some texts")
-        if {type(number) for row in vectors for number in row} - {int, float}:
-            raise ValueError("a vector's numbers are none")
-        precision = str(bundle.manifest["model"]["precision"])
-        return Known(
-            texts=texts,
-            vectors=vectors,
-            tolerance=TOLERANCE.get(precision, QUANTIZED_TOLERANCE),
-            digest=bundle.manifest["model"].get("vectors_sha256", ""),
-        )
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise BundleError(
-            f"the golden vectors of {bundle.name} cannot be read: {error}", hint="build it again"
-        ) from error
+    texts, vectors = read_golden(bundle)
+    return Known(
+        texts=texts,
+        vectors=vectors,
+        tolerance=TOLERANCE.get(str(bundle.manifest["model"]["precision"]), QUANTIZED_TOLERANCE),
+        digest=bundle.manifest["model"].get("vectors_sha256", ""),
+    )
 
 
 def require_bits(bundle: Bundle, embed: Embed) -> None:

@@ -99,7 +99,19 @@ def test_odd_times_to_come_back(registry: Registry, refusal: Refusal, after: str
 @pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "realm",
-    ["http://127.0.0.1:1/token", "https://localhost:1/", "http://[::1]:1/", "http://[", "", "/token", "\x07"],
+    [
+        "http://127.0.0.1:1/token",
+        "https://localhost:1/",
+        "http://[::1]:1/",
+        "https://127.1:1/",
+        "https://0:1/",
+        "https://localhost.:1/",
+        "https://[::ffff:127.0.0.1]:1/",
+        "http://[",
+        "",
+        "/token",
+        "\x07",
+    ],
 )
 def test_a_registry_elsewhere_does_not_reach_services_of_this_machine(
     registry: Registry, refusal: Refusal, monkeypatch: pytest.MonkeyPatch, realm: str

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -597,6 +598,28 @@ def test_a_layout_is_a_registry_in_a_folder(
     (blobs / weights).unlink()
     refused(lambda: pulled(place, force=True), DownloadError, "cannot be read", "copy the whole folder")
     assert open_bundle(tmp_path / "out").name == "sample"
+
+
+@pytest.mark.parametrize("what", ["index.json", "manifest"])
+@pytest.mark.parametrize("lie", ["pipe", "device", "holes"])
+def test_a_layout_of_anybodys_is_read_to_an_end(
+    what: str, lie: str, bundle: Path, context: HostContext, tmp_path: Path, pulled: Pull
+) -> None:
+    place = parse_reference(f"oci:{tmp_path}/layout:1.0")
+    digest = push([bundle], place, plain_http=False, context=context).reference.digest
+    file = (
+        tmp_path / "layout" / ("index.json" if what == "index.json" else f"blobs/{digest.replace(':', '/')}")
+    )
+    file.unlink()
+    if lie == "pipe":
+        os.mkfifo(file)
+    elif lie == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        with file.open("wb") as stream:
+            stream.truncate(1 << 40)
+    with pytest.raises((BundleError, DownloadError), match="is no file of at most"):
+        pulled(place)
 
 
 def test_a_layout_is_not_made_where_something_else_is(

@@ -505,3 +505,12 @@ def test_whatever_lies_in_a_download_s_place_is_replaced(
     assert again == path and path.read_bytes() == CONTENT and not path.is_symlink()
     assert [each.name for each in path.parent.iterdir()] == ["file.bin"]
     assert Path("/etc/hostname").read_bytes() == before
+
+
+HERE = "127.0.0.1 localhost localhost. LOCALHOST a.localhost 127.1 2130706433 0x7f000001 0 0.0.0.0 ::1 [::1] ::1%lo :: ::ffff:127.0.0.1 017700000001"
+
+
+def test_this_machine_is_known_however_it_is_written() -> None:
+    assert [host for host in HERE.split() if not http.leads_here(host)] == []
+    elsewhere = ("example.com", "8.8.8.8", "10.0.0.1", "localhost.example", "2001:db8::1", "", "-", "a" * 300)
+    assert [host for host in elsewhere if http.leads_here(host)] == []

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,33 @@ def test_what_one_cache_made_another_takes(tmp_path: Path) -> None:
         assert (entry / "file").read_text() == "content"
         assert store.cached("kind", {"of": "this"}, make) == entry
     assert made == ["made"]
+
+
+@dataclass
+class Measured(Shelf):
+    """A shelf that says how large its files are, and on which one is far larger."""
+
+    large: str = ""
+
+    def size(self, name: str) -> int | None:
+        if name not in self.files:
+            return None
+        return 1 << 50 if self.large and name.startswith(self.large) else len(self.files[name])
+
+    def get(self, name: str, destination: Path) -> bool:
+        assert not (self.large and name.startswith(self.large)), "the disk would be full of it"
+        return super().get(name, destination)
+
+
+@pytest.mark.parametrize("large", ["entries/", "sha256/"])
+def test_what_is_larger_than_it_may_be_is_not_fetched(tmp_path: Path, large: str) -> None:
+    shelf, told = Measured(), list[str]()
+    assert shared(shelf, told).offer("kind", KEY, written(tmp_path / "one"))
+    back = tmp_path / "back"
+    back.mkdir()
+    assert shared(shelf, told).fetch("kind", KEY, back)
+    shelf.large = large
+    other = tmp_path / "other"
+    other.mkdir()
+    assert not shared(shelf, told).fetch("kind", KEY, other)
+    assert "has 1,125,899,906,842,624 bytes" in told[0] and list(other.iterdir()) == []

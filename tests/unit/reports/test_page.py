@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 from tests.support.golden import ROOT
 
+from edgepack.context import BuildContext
 from edgepack.errors import ModelError, UsageError
 from edgepack.foundry.explain.sizes import Explanation, MemberRow, Row
 from edgepack.models.ort.convert import convert_to_ort
@@ -16,7 +17,7 @@ from edgepack.models.ort.tensors import Tensor, tensors_of
 from edgepack.records.bundle import Bundle
 from edgepack.reports.page.beside import stock
 from edgepack.reports.page.contents import Node, contents_of, object_parts, tensor_parts
-from edgepack.reports.page.facts import components_of, read_bench
+from edgepack.reports.page.facts import components_of, passes_of, read_bench
 
 
 @pytest.fixture
@@ -165,6 +166,11 @@ def test_what_a_device_measured_is_read(tmp_path: Path) -> None:
         "{}",
         json.dumps({**said, "lengths": []}),
         json.dumps({**said, "peak_mb": "much"}),
+        json.dumps({**said, "peak_mb": -1}),
+        json.dumps({**said, "threads": float("inf")}),
+        json.dumps({**said, "threads": 10**400}),
+        json.dumps({**said, "peak_mb": float("nan")}),
+        "[" * 200_000,
     ):
         file.write_text(wrong)
         with pytest.raises(UsageError, match="does not hold what a device measured"):
@@ -191,6 +197,13 @@ def test_components_are_read_off_the_bill_and_files_are_none(tmp_path: Path) -> 
         ("[]", []),
         ("", []),
         (json.dumps({"components": [{}]}), []),
+        ("[" * 200_000, []),
     ):
         file.write_text(text)
         assert components_of(Bundle(directory=tmp_path, manifest={"files": files})) == expected
+
+
+@pytest.mark.parametrize("recipe", ["a(" * 2_000_000, "a" * 4_000_000 + "!"])
+def test_a_recipe_of_any_length_is_read_to_an_end(recipe: str, context: BuildContext) -> None:
+    """By the square, these would take days."""
+    assert len(list(passes_of(recipe, context))) < 4000

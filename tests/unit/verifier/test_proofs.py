@@ -258,7 +258,8 @@ def test_where_bits_are_the_same_everywhere_they_are_compared(make: Make, contex
 
 @pytest.mark.parametrize(
     "golden",
-    ['{"texts": 7}', '{"texts": [], "vectors": []}', '{"texts": [7], "vectors": [[1]]}', '{"texts": ["a"], "vectors": [["1"]]}', '{"texts": ["a"], "vectors": 1}', "[]", "[" * 99999],
+    ['{"texts": 7}', '{"texts": [], "vectors": []}', '{"texts": [7], "vectors": [[1]]}', '{"texts": ["a"], "vectors": [["1"]]}', '{"texts": ["a"], "vectors": 1}', "[]", "[" * 99999,
+     '{"texts": {"a": 1}, "vectors": [[1]]}', '{"texts": ["a"], "vectors": [[1e400]]}', '{"texts": ["a"], "vectors": [[1%s]]}' % ("0" * 400), '{"texts": ["a"], "vectors": [[NaN]]}'],
 )  # fmt: skip
 def test_golden_texts_that_are_none_are_said_to_be_damaged(make: Make, golden: str) -> None:
     bundle = exact(make(content=b"#!"), "0" * 64)

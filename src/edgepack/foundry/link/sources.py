@@ -66,6 +66,10 @@ OTHERS = "include"
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(?:[\"<]([^\">\n]+)[\">])?", re.MULTILINE)
 
 
+HIDDEN = re.compile(r"(?:#|%:|\?\?=).*\b(?:include|include_next|import|__has_\w+|embed[ \t]*[<\"])")
+"""What else may make a compiler read a file: behind a comment, by digraphs, by other directives."""
+
+
 def source_jobs(
     sources: ProgramSources,
     room: Path,
@@ -112,7 +116,9 @@ def lay_sources(sources: ProgramSources, room: Path) -> Path:
 
 
 def closure(name: str, files: Mapping[str, str]) -> dict[str, str]:
-    """What a compiler may read of these files for one of them: place → text, sorted. All, where an include is a macro."""
+    """What a compiler may read of these files for one of them: place → text, sorted. All, where an include is a macro, or is written
+    in a way that is not looked through.
+    """
     found: dict[str, str] = {}
     open_ones = [name]
     while open_ones:
@@ -123,7 +129,10 @@ def closure(name: str, files: Mapping[str, str]) -> dict[str, str]:
         if place.startswith(f"{OTHERS}/"):
             open_ones += [each for each in files if each.startswith(f"{OTHERS}/")]
             continue
-        for included in INCLUDE.findall(files[place]):
+        text = files[place].replace("\\\n", "")
+        if HIDDEN.search(INCLUDE.sub("", text)):
+            return dict(sorted(files.items()))
+        for included in INCLUDE.findall(text):
             if not included:
                 return dict(sorted(files.items()))
             open_ones += [each for each in _meant(included, place) if each in files]

@@ -16,7 +16,8 @@ from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, ModelError, UsageError
 from edgepack.fetch import http
 from edgepack.fetch.download import download, fetch_file, require_online
-from edgepack.fetch.hub_library import by_hub_library, in_hub_cache, token_of_login
+from edgepack.fetch.hub_library import by_hub_library, in_hub_cache, require_download, token_of_login
+from edgepack.files.folder import is_below
 from edgepack.files.store import sha256_of, written_beside
 from edgepack.records.model import RemoteModel
 
@@ -137,14 +138,16 @@ def _denied_by_the_hub() -> Iterator[None]:
 def _fetch(file: HubFile, repository: str, commit: str, destination: Path, context: BuildContext) -> None:
     """The file out of the user's cache of the hub, or downloaded into it; by edgepack where the hub's library cannot.
 
-    Whatever gives it, it is the file that the hub lists for the commit, by its digest.
+    Whatever gives it, it is the file that the hub lists for the commit, by its digest. The library writes where a server's headers
+    say, and as much as it sends: only the hub itself is asked by it.
     """
-    found = in_hub_cache(repository, file.path, commit)
-    if found is None or not _is(found, file):
-        found = by_hub_library(repository, file.path, commit, endpoint=endpoint(), token=_token())
-    if found is not None and _is(found, file):
-        shutil.copyfile(found, destination)
+    if _taken(in_hub_cache(repository, file.path, commit), file, destination):
         return
+    require_download(repository, file.path)
+    if endpoint() == DEFAULT_ENDPOINT:
+        made = by_hub_library(repository, file.path, commit, endpoint=DEFAULT_ENDPOINT, token=_token())
+        if _taken(made, file, destination):
+            return
     request = file_request(f"{HUB_PREFIX}{repository}@{commit}", file.path)
     if file.sha256 is None:
         download(
@@ -160,6 +163,17 @@ def _fetch(file: HubFile, repository: str, commit: str, destination: Path, conte
         context=context,
     )
     fetched.replace(destination)
+
+
+def _taken(found: Path | None, file: HubFile, destination: Path) -> bool:
+    """Whether what was found is that file, and copied. The copy is looked at: others may write where it was found."""
+    if found is None or file.size not in (None, found.stat().st_size):
+        return False
+    shutil.copyfile(found, destination)
+    if _is(destination, file):
+        return True
+    destination.unlink()
+    return False
 
 
 def _is(path: Path, file: HubFile) -> bool:
@@ -217,13 +231,18 @@ def _read_listing(answer: bytes, repository: str) -> Listing:
     try:
         document = json.loads(answer)
         commit = str(document["sha"])
-        files = {entry["rfilename"]: _hub_file(entry) for entry in document["siblings"]}
+        files = {file.path: file for file in map(_hub_file, document["siblings"])}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DownloadError(
             f"the hub's answer for {repository} is invalid", hint="check HF_ENDPOINT"
         ) from error
-    if re.fullmatch(r"[\w.-]+", commit) is None:
+    if re.fullmatch(r"\w[\w.-]*", commit) is None:
         raise DownloadError(f"the hub names no commit of {repository}", hint="check HF_ENDPOINT")
+    if outside := [name for name in files if not is_below(name)]:
+        raise DownloadError(
+            f"the hub lists {outside[0]!r}, which is no path below the folder of {repository}",
+            hint="check HF_ENDPOINT",
+        )
     return Listing(commit=commit, files=files)
 
 
@@ -232,6 +251,9 @@ def _hub_file(entry: Mapping[str, Any]) -> HubFile:
     size, sha256 = large.get("size", entry.get("size")), large.get("sha256")
     if not isinstance(size, int | None) or not isinstance(sha256, str | None):
         raise ValueError(f"{size!r} is no size, or {sha256!r} no digest")
+    path = entry["rfilename"]
+    if not isinstance(path, str) or not path.isprintable():
+        raise ValueError(f"{path!r} is no name of a file")
     blob = entry.get("blobId")
     named = isinstance(blob, str) and re.fullmatch(r"[0-9a-f]{40}", blob) is not None
-    return HubFile(path=str(entry["rfilename"]), size=size, sha256=sha256, blob=blob if named else None)
+    return HubFile(path=path, size=size, sha256=sha256, blob=blob if named else None)

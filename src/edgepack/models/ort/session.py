@@ -55,8 +55,12 @@ def open_session(
         raise _refusal(name or ("the model" if isinstance(model, bytes) else model.name), error) from error
 
 
+LONGEST = 4000
+"""Letters of a refusal that are read: names of a stranger's graph are in it."""
+
+
 def _refusal(name: str, error: Exception) -> ModelError | UnsupportedModelError:
-    text = str(error)
+    text = str(error)[:LONGEST]
     if (operator := _missing_operator(text)) is not None:
         return UnsupportedModelError(
             f"{name} uses operator {operator}, for which ONNX Runtime has no kernel",

@@ -9,6 +9,7 @@ from edgepack.errors import UnsupportedModelError
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.modules import pooling_modes
 from edgepack.records.target import PoolingMode
+from edgepack.toml_schema import read_foreign
 
 _SPDX = {
     "apache-2.0": "Apache-2.0",
@@ -38,14 +39,20 @@ _SPDX = {
 
 _FIELD = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
 
+_READ = ("license", "license_name", "base_model", "pipeline_tag", "tags")
+
 _POOLS: Mapping[PoolingMode, str] = {
     "cls": r"cls_pooling|last_hidden_state\[:, ?0\b|model_output\[0\]\[:, ?0\b|embeddings\[:, ?0\]",
     "mean": r"def (mean|average)_pool|average_pool\(|mean_pooling\(",
     "last": r"last_token_pool",
 }
 """Code that cards show, by the pooling that it does."""
-_PRINTED = re.compile(r"Pooling\((\{[^}]*\})\)")
+_PRINTED = re.compile(r"Pooling\((\{[^{}]{0,4000}\})\)")
 """How sentence-transformers prints a Pooling module into the cards that it writes."""
+
+
+MOST = 8 << 20
+"""Bytes of a card that are read; of those with all results of MTEB in them the largest have half a megabyte."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +73,13 @@ class ModelCard:
 def read_card(folder: ModelFolder) -> ModelCard:
     """An empty one where there is no card; without front matter, only the text is read."""
     try:
-        text = (folder.directory / "README.md").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        text = read_foreign(folder.directory / "README.md", most=MOST).decode("utf-8", "replace")
+    except (OSError, ValueError):
         return ModelCard()
     found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", text, re.DOTALL | re.MULTILINE)
     front = found.group(1) if found else ""
-    fields = {key: _entries(value, front, key) for key, value in _FIELD.findall(front)}
+    said = dict(_FIELD.findall(front))
+    fields = {key: _entries(said[key], front, key) for key in _READ if key in said}
     (license,) = fields.get("license", ())[:1] or ("",)
     if license in ("other", "unknown"):
         (license,) = fields.get("license_name", ())[:1] or (license,)
@@ -87,8 +95,11 @@ def read_card(folder: ModelFolder) -> ModelCard:
 def _pooling(text: str) -> PoolingMode | None:
     if printed := _PRINTED.search(text):
         try:
-            modes = pooling_modes(ast.literal_eval(printed.group(1)))
-        except (ValueError, SyntaxError, UnsupportedModelError):
+            said = ast.literal_eval(printed.group(1))
+            modes = pooling_modes({str(key): value for key, value in said.items()})
+        except (ValueError, TypeError, AttributeError, SyntaxError, UnsupportedModelError):
+            return None
+        except (MemoryError, RecursionError):  # what Python's parser says of expressions within one another
             return None
         return modes[0] if len(modes) == 1 else None
     shown = [mode for mode, code in _POOLS.items() if re.search(code, text)]
@@ -102,7 +113,7 @@ def spdx(name: str) -> str:
 
 def _entries(value: str, front: str, key: str) -> tuple[str, ...]:
     """A YAML scalar, or the entries of a YAML list, without quotes."""
-    value = re.sub(r"\s+#.*$", "", value).strip()
+    value = re.sub(r"(?<=\s)#.*$", "", value).strip()
     if value:
         entries = value.strip("[]").split(",")
     else:

@@ -41,9 +41,15 @@ def read_bytes(path: Path) -> bytes:
     """A small file's content."""
     require_content(path)
     try:
+        if path.stat().st_size > MOST:
+            raise ModelError(f"{path.name} has more than {MOST >> 20} MiB", hint=EDITED)
         return path.read_bytes()
     except OSError as error:
         raise _unreadable(path, error) from error
+
+
+MOST = 256 << 20
+"""Bytes of a document; the largest are tokenizers of 262,144 tokens, with 33 MB."""
 
 
 def require_content(path: Path) -> None:

@@ -31,6 +31,8 @@ MODES: Mapping[str, PoolingMode] = {
     "weightedmean_tokens": "weighted-mean",
     "lasttoken": "last",
 }
+LONGEST = 200
+"""Letters of a folder's path; file systems take 255."""
 DENSE_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _PREFIX = "pooling_mode_"
 _ACTIVATION = "torch.nn.modules.activation."
@@ -217,6 +219,8 @@ def cut_of(folder: ModelFolder) -> int | None:
 def module_config(folder: ModelFolder, place: str, *, required: bool) -> str | None:
     """The name of config.json in a module's folder, which lies in the model's. Raises ``ModelError``."""
     parts = PurePosixPath(place).parts
+    if len(place) > LONGEST:
+        raise ModelError(f"modules.json names a folder with {len(place)} letters", hint=EDITED)
     if ".." in parts or PurePosixPath(place).is_absolute():
         raise ModelError(
             f"modules.json points outside the model's folder: {place}",

@@ -5,6 +5,7 @@ Not read by the safetensors package, which has no numpy type for bfloat16.
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,6 +129,9 @@ def _is_shard_name(name: object, suffix: str) -> bool:
 def _open_shards(index: Path) -> TensorFile:
     places = _weight_map(index)
     tensors: dict[str, Tensor] = {}
+    placed: dict[str, set[str]] = defaultdict(set)
+    for tensor, place in places.items():
+        placed[place].add(tensor)
     for name in shard_names(index):
         shard = index.with_name(name)
         if not shard.is_file():
@@ -135,8 +139,7 @@ def _open_shards(index: Path) -> TensorFile:
                 f"{name}, which {index.name} names, is missing", hint="fetch the model again, whole"
             )
         own = open_tensors(shard).tensors
-        placed = {tensor for tensor, place in places.items() if place == name}
-        if odd := sorted(own.keys() ^ placed):
+        if odd := sorted(own.keys() ^ placed[name]):
             holds = "holds" if odd[0] in own else "does not hold"
             raise ModelError(
                 f"{name} {holds} {odd[0]}, against what {index.name} says",

@@ -1,6 +1,5 @@
 """What the page says beside the report: read from the bundle's folder, never by running anything of it."""
 
-import json
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -19,8 +18,13 @@ from edgepack.records.report import USUAL_TOKENS, Report, Speed
 from edgepack.reports.build_info import command_of
 from edgepack.reports.page.contents import Node, contents_of
 from edgepack.runtimes.find import library_in, platform_of
+from edgepack.toml_schema import parse_foreign, read_foreign
 
 _PASS = re.compile(r"([\w-]+)(?:\((.*?)\))?(?:, |$)")
+LONGEST = 4000
+"""Letters of a recipe that are read: the time that takes grows with their square."""
+MOST = 64 << 20
+"""Bytes of a bill of materials, and of what a device measured."""
 POOLED = "Pooling and normalisation, which model files leave to programs, become part of the graph: its output is the vector."
 
 
@@ -48,7 +52,7 @@ def facts_of(
     manifest = bundle.manifest
     return PageFacts(
         contents=contents_of(bundle, partial(_explained, bundle, context)),
-        passes=tuple(_passes(str(manifest["model"].get("recipe", "")), context)),
+        passes=tuple(passes_of(str(manifest["model"].get("recipe", "")), context)),
         components=tuple(components_of(bundle)),
         provenance=tuple(_provenance(bundle, report)),
         command=command_of(manifest, report.made),
@@ -60,15 +64,23 @@ def facts_of(
 def read_bench(file: Path) -> Speed:
     """What a device measured; raises ``UsageError`` for what is not that."""
     try:
-        said = json.loads(file.read_text(encoding="utf-8"))
+        said = parse_foreign(read_foreign(file, most=MOST))
         length = min(said["lengths"], key=lambda each: abs(each["tokens"] - USUAL_TOKENS))
-        return Speed(
-            peak_mb=float(said["peak_mb"]),
-            texts_per_second=float(length["texts_per_second"]),
-            tokens=int(length["tokens"]),
-            threads=int(said["threads"]),
+        figures = (
+            said["peak_mb"],
+            length["texts_per_second"],
+            float(length["tokens"]),
+            float(said["threads"]),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if min(figures) < 0:
+            raise ValueError("a figure is below nothing")
+        return Speed(
+            peak_mb=float(figures[0]),
+            texts_per_second=float(figures[1]),
+            tokens=int(figures[2]),
+            threads=int(figures[3]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
             f"{file} does not hold what a device measured",
             hint="`embed --bench --json > FILE` writes it there",
@@ -83,9 +95,10 @@ def _explained(bundle: Bundle, context: BuildContext, file: Path) -> Explanation
     return explain(file, find_composition(file, context.store), form=form)
 
 
-def _passes(recipe: str, context: BuildContext) -> Iterator[tuple[str, str, str]]:
+def passes_of(recipe: str, context: BuildContext) -> Iterator[tuple[str, str, str]]:
+    """Name, parameters and summary of each pass of a recipe, as a manifest writes it."""
     known = context.extensions(PASS)
-    for name, parameters in _PASS.findall(recipe):
+    for name, parameters in _PASS.findall(recipe[:LONGEST]):
         found = known.get(name)
         said = POOLED if name == "pool" else found.summary if found else ""
         try:
@@ -103,10 +116,10 @@ def components_of(bundle: Bundle) -> list[tuple[str, str, str]]:
     """Components of the bill of materials; nothing where there is none that can be read."""
     texts = {file["path"] for file in bundle.manifest["files"] if file["part"] == "licenses"}
     try:
-        bill = json.loads((bundle.directory / "LICENSES" / SBOM).read_text(encoding="utf-8"))
+        bill = parse_foreign(read_foreign(bundle.directory / "LICENSES" / SBOM, most=MOST))
         # Files are the bundle's own, each under its part already.
         return [_component(each, texts) for each in bill["components"] if each.get("type") != "file"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []
 
 

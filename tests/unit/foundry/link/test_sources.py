@@ -35,6 +35,23 @@ def test_an_include_that_is_a_macro_may_be_any_file() -> None:
     assert closure("program/numbers.cc", files) == dict(sorted(files.items()))
 
 
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        '/* a comment */ #include "base/text.h"',
+        '#include_next "base/text.h"',
+        '# /* a comment */ include "base/text.h"',
+        '#in\\\nclude "base/text.h"',
+        '%:include "base/text.h"',
+        '#if __has_include("base/text.h")',
+        '#embed "base/text.h"',
+    ],
+)
+def test_an_include_that_is_hidden_is_no_old_object(hidden: str) -> None:
+    files = {**FILES, "program/numbers.cc": hidden + "\nint numbers;\n"}
+    assert "base/text.h" in closure("program/numbers.cc", files)
+
+
 def test_headers_of_others_are_taken_as_a_whole() -> None:
     others = {"include/ov/ov.hpp": "#include OV_CONFIG\n", "include/ov/config.hpp": ""}
     files = {**FILES, **others, "program/numbers.cc": "#include <ov/ov.hpp>\n"}

@@ -9,9 +9,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from tests.support.checkpoints import older_files
 from tests.support.damage import REMEMBERED, damage
-from tests.support.hub import COMMIT, publish
+from tests.support.hub import COMMIT, listing, publish
 from tests.support.serving import Server, file, page, status
-from tests.support.tiny import CONFIG, HIDDEN, WORDS, add_dense, write_json, write_onnx
+from tests.support.tiny import CONFIG, HIDDEN, WORDS, add_dense, files_of, write_json, write_onnx
 
 from edgepack.errors import (
     DownloadError,
@@ -164,6 +164,21 @@ def test_an_answer_that_is_no_listing(endpoint: Server, online: HostContext) -> 
         error = refused("hf:tiny/bert", online)
         assert isinstance(error, DownloadError)
         assert "HF_ENDPOINT" in (error.hint or "")
+
+
+def test_a_hub_that_lists_files_elsewhere_writes_none(
+    endpoint: Server, model: Path, online: HostContext, tmp_path: Path
+) -> None:
+    files = {name: content for name, content in files_of(model).items() if name != "model.safetensors"}
+    for outside in (
+        f"onnx/{'../' * 30}{tmp_path}/outside.onnx",
+        f"onnx//{tmp_path}/outside.onnx",
+        f"{tmp_path}/outside.onnx",
+    ):
+        listed = listing({**files, outside: b"evil"})
+        endpoint.on("/api/models/tiny/bert/revision/main", page(listed, "application/json"))
+        assert "which is no path below the folder of tiny/bert" in refused("hf:tiny/bert", online).message
+    assert not (tmp_path / "outside.onnx").exists()
 
 
 def test_a_model_that_cannot_be_used_is_refused_before_its_weights_are_fetched(

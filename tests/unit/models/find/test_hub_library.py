@@ -13,6 +13,7 @@ from tests.support.serving import Asked, Behaviour, Reply, Server, page
 from tests.support.tiny import files_of
 
 from edgepack.files.store import Store
+from edgepack.models import find
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 
@@ -21,8 +22,9 @@ TOKEN = "hf_kept_by_login"
 
 @pytest.fixture
 def hub(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """The server as the hub, with a cache and a place for a token of the test's own."""
-    monkeypatch.setenv("HF_ENDPOINT", server.base)
+    """The server as the hub itself, with a cache and a place for a token of the test's own."""
+    monkeypatch.setattr(find.hub, "DEFAULT_ENDPOINT", server.base)
+    monkeypatch.delenv("HF_ENDPOINT", raising=False)
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
@@ -113,6 +115,45 @@ def test_the_token_of_a_login_is_used(hub: Server, model: Path, online: HostCont
     assert ingest("hf:tiny/bert", context=online).weights is not None
     asked = [asked for asked in hub.asked if "/storage/" in asked.path]
     assert asked and not any("authorization" in each.headers for each in asked), "the storage is another host"
+
+
+@pytest.mark.parametrize("header", ["ETag", "X-Repo-Commit"])
+def test_a_mirror_does_not_say_where_files_are_written(
+    header: str,
+    hub: Server,
+    model: Path,
+    online: HostContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The hub's library puts both into a path: ``../../`` and all."""
+    outside = tmp_path / "outside"
+    publish(hub, model)
+    for name, content in files_of(model).items():
+        lies = {"X-Repo-Commit": COMMIT, "ETag": '"0"', "X-Error-Code": "EntryNotFound"}
+        lies[header] = "../" * 30 + str(outside)[1:]
+
+        def lie(asked: Asked, content: bytes = content, lies: dict[str, str] = lies) -> Reply:
+            missing = header == "X-Repo-Commit" and asked.method == "HEAD"
+            return Reply(status=404 if missing else 200, body=content, headers=lies)
+
+        hub.on(f"/tiny/bert/resolve/{COMMIT}/{name}", lie)
+    monkeypatch.setenv("HF_ENDPOINT", hub.base)
+    monkeypatch.setattr(find.hub, "DEFAULT_ENDPOINT", "https://huggingface.co")
+    assert ingest("hf:tiny/bert", context=online).weights is not None
+    assert not outside.exists() and not (tmp_path / "hub").exists()
+
+
+def test_the_cache_of_the_hub_serves_for_a_mirror(
+    hub: Server, model: Path, online: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(hub, model)
+    source = ingest("hf:tiny/bert", context=online)
+    hub.asked.clear()
+    monkeypatch.setenv("HF_ENDPOINT", hub.base)
+    monkeypatch.setattr(find.hub, "DEFAULT_ENDPOINT", "https://huggingface.co")
+    again = ingest("hf:tiny/bert", context=elsewhere(online, tmp_path / "other"))
+    assert again.files == source.files and of_files(hub) == []
 
 
 def test_offline_the_cache_of_the_store_serves(hub: Server, model: Path, online: HostContext) -> None:

@@ -57,3 +57,10 @@ def test_what_is_not_there_is_empty_and_what_is_damaged_is_named(model: Path) ->
     (model / "modules.json").write_text("{}")
     with pytest.raises(ModelError, match=r"modules.json is not a list"):
         _ = folder.kinds
+
+
+@pytest.mark.parametrize("folder", ["a" * 70_000, "a/" * 70_000])
+def test_a_module_in_a_folder_of_any_name(model: Path, context: HostContext, folder: str) -> None:
+    write_json(model / "modules.json", [MODULES[0], {**MODULES[1], "path": folder}])
+    with pytest.raises(ModelError, match=r"modules.json names a folder with \d+ letters"):
+        ingest(str(model), context=context)

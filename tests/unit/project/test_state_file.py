@@ -1,0 +1,27 @@
+"""What is remembered of bundles beside them, which may come with a folder that a stranger has made."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from edgepack.project.state_file import REMEMBERED, described, signing
+
+
+@pytest.mark.parametrize("name", ["pipe", "device", "folder", "missing", "../outside", "/dev/zero"])
+def test_what_is_no_file_of_the_folder_is_not_as_it_was_made(tmp_path: Path, name: str) -> None:
+    """A pipe would be waited for, and a device has no end."""
+    output = tmp_path / "dist"
+    (output / "bundle").mkdir(parents=True)
+    os.mkfifo(output / "pipe")
+    (output / "device").symlink_to("/dev/zero")
+    (output / "folder").mkdir()
+    (tmp_path / "outside").write_text("x")
+    with pytest.raises(OSError, match="no file"):
+        described(output, [name])
+    known = {"key": "k", "digest": "d", "files": {name: {"size": 0, "sha256": "0" * 64}}, "delegates": []}
+    (output / REMEMBERED).write_text(json.dumps({"bundle": known}))
+    with signing(output / "bundle"):
+        pass
+    assert json.loads((output / REMEMBERED).read_text()) == {"bundle": known}
