@@ -40,7 +40,7 @@ class Root:
         self, *command: str, at: str = "/", user: str = "0:0", more: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a program in it, with the kernel's files and nothing else of this machine."""
-        inside = 'mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" && cd "$0" && exec chroot --userspec="$1" "$0" /bin/sh -c "$2" sh "${@:3}"'
+        inside = '/bin/mount --rbind /dev "$0/dev" && /bin/mount -t proc proc "$0/proc" && cd "$0" && exec /usr/sbin/chroot --userspec="$1" "$0" /bin/sh -c "$2" sh "${@:3}"'
         words = ["unshare", "--mount", "--pid", "--fork", "bash", "-c", inside, str(self.folder), user]
         start = f'cd {at} && exec "$@"'
         environment = {**self.environment, **(more or {})}
