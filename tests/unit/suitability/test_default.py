@@ -8,7 +8,7 @@ import pytest
 from tests.support.families import write_family
 from tests.support.static_models import write_module
 
-from edgepack.errors import ModelError, UsageError
+from edgepack.errors import EdgepackError, ModelError, TargetError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.target import UNSAID
@@ -45,8 +45,17 @@ def test_what_is_set_decides_too(choose: Choose, tmp_path: Path) -> None:
     write_family(tmp_path / "bert", "bert", hidden_size=64, intermediate_size=128)
     assert choose(tmp_path / "bert").target.model.recipe == "int8-download"
     assert choose(tmp_path / "bert", "model.recipe=int8").target.model.recipe == "int8"
-    full = choose(tmp_path / "bert", "runtime=full")
-    assert full.target.name == "linux-x86-min" and "runtime" in full.why
+    assert choose(tmp_path / "bert", "runtime=full").target.name == "linux-x86-min"
+    assert choose(tmp_path / "bert", "attention=float").target.name == "linux-x86-fast"
+
+
+def test_settings_that_none_takes_are_refused_before_a_model_is_looked_for(
+    choose: Choose, tmp_path: Path
+) -> None:
+    with pytest.raises(EdgepackError, match="int3"):
+        choose(tmp_path / "nothing", "model.recipe=int3")
+    with pytest.raises(TargetError, match="no_such_option"):
+        choose(tmp_path / "nothing", "no_such_option=1")
 
 
 def test_what_cannot_be_had_is_an_error(
