@@ -202,13 +202,13 @@ def test_completion_scripts(shell: str) -> None:
     [
         ("bash", "3", "plain,linux-riscv64-min\n"),
         ("zsh", "3", "plain\nlinux-riscv64-min\n_\n"),
-        ("fish", "linux-r", "plain,linux-riscv64-min\n"),
+        ("fish", "linux-riscv64-m", "plain,linux-riscv64-min\n"),
     ],
 )
 def test_completion_completes_targets(shell: str, word: str, answer: str) -> None:
     env = {
         "_EDGEPACK_COMPLETE": f"{shell}_complete",
-        "COMP_WORDS": "edgepack bundle --target linux-r",
+        "COMP_WORDS": "edgepack bundle --target linux-riscv64-m",
         "COMP_CWORD": word,
     }
     done = edgepack(env=env)

@@ -78,7 +78,7 @@ def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     ("words", "expected"),
     [
         ("se", ["search", "serve-web"]),
-        ("bundle --target linux-riscv", ["linux-riscv64-min"]),
+        ("bundle --target linux-riscv", ["linux-riscv64-fast", "linux-riscv64-min"]),
         ("verify --target web", ["web-wasm"]),
         ("bundle --recipe int4", ["int4", "int4-int8"]),
         ("quantize -r int4", ["int4", "int4-int8"]),
