@@ -3,6 +3,7 @@
 The nodes stand as ``edgepack.models.fuse.attention`` looks for them, which makes RotaryEmbedding and MultiHeadAttention of them.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,7 +33,9 @@ def rotary_frequencies(base: float, head: int) -> Array:
     if head % 2:
         raise ModelError(f"config.json: heads of {head} numbers cannot be rotated in pairs", hint=EDITED)
     exponents = np.arange(0, head, 2, dtype=np.float32) / np.float32(head)
-    frequencies: Array = (np.float32(1) / np.float32(base) ** exponents).astype(np.float32)
+    # Not NumPy's power: with AVX-512 its last bit is another.
+    powers = np.array([math.pow(float(np.float32(base)), each) for each in exponents.tolist()], np.float32)
+    frequencies: Array = np.float32(1) / powers
     return frequencies
 
 

@@ -1,6 +1,7 @@
 """What an exported model depends on, as a cache key."""
 
 import json
+import re
 from importlib.metadata import version
 
 from edgepack.files.store import digest_file
@@ -10,6 +11,9 @@ EXPORT_SCHEMA = "4"
 """Changes whenever the same source would be exported otherwise than before."""
 READING_SCHEMA = "2"
 """The same for sources that are ONNX graphs already, and for what is made of them."""
+
+ROTARY_SCHEMA = "2"
+"""The same for models that turn vectors by their place."""
 
 
 def source_key(source: ModelSource) -> dict[str, str]:
@@ -31,6 +35,7 @@ def source_key(source: ModelSource) -> dict[str, str]:
         "onnxruntime": version("onnxruntime"),
         "schema": EXPORT_SCHEMA,
         **({"reading": READING_SCHEMA} if source.onnx is not None else {}),
+        **({"rotary": ROTARY_SCHEMA} if re.search("rope|rotary", " ".join(source.config)) else {}),
         **({"outputs": source.outputs.graph} if source.outputs else {}),
         **({"graph by": source.graph_by} if source.graph_by else {}),
     }
