@@ -44,7 +44,7 @@ def _defaults(processor: str) -> tuple[DefaultTarget, ...]:
         DefaultTarget(
             target=f"linux-{processor}-fast",
             recipe="int8-download",
-            why="edgepack's own kernels take this model, and are quicker than ONNX Runtime",
+            why="edgepack's own kernels take this model",
         ),
         DefaultTarget(target=f"linux-{processor}-min", why="ONNX Runtime, reduced to this model"),
     )

@@ -13,7 +13,6 @@ from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.target import UNSAID
 from edgepack.suitability.default import Chosen, choose_target
-from edgepack.targets import DEFAULTS
 
 Choose = Callable[..., Chosen]
 
@@ -66,9 +65,3 @@ def test_what_cannot_be_had_is_an_error(
     monkeypatch.setattr(platform, "machine", lambda: "s390x")
     with pytest.raises(UsageError, match="s390x"):
         choose(tmp_path / "nothing")
-
-
-def test_the_last_takes_most() -> None:
-    assert all(
-        defaults[-1].target.endswith("-min") and not defaults[-1].recipe for defaults in DEFAULTS.values()
-    )
