@@ -40,7 +40,7 @@ SCHEMA = "2"
 """Changes when the same model would give another file."""
 BY_TOKEN = "int8-dynamic"
 """The pass that makes what the engine computes, unless it is told to quantize by tensor."""
-ROUNDING = ("steps", "table_steps", "weighed", "rarity")
+ROUNDING = ("steps", "table_steps", "weighed", "rarity", "gradients")
 """Its parameters that decide numbers alone."""
 SMOOTH = "smooth"
 """A pass that divides and multiplies, and leaves operators as they are."""

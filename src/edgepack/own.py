@@ -21,6 +21,7 @@ PASSES = {
     "half-fused": "edgepack.passes.half_fused:half_fused",
     "merge-projections": "edgepack.passes.merge_projections:merge_projections",
     "int8-dynamic": "edgepack.passes.int8_dynamic:int8_dynamic",
+    "trim": "edgepack.passes.trim:trim",
     "int8-static": "edgepack.passes.int8_static:int8_static",
     "int8-weights": "edgepack.passes.int8_weights:int8_weights",
     "int4": "edgepack.passes.int4:int4",

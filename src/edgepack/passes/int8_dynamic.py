@@ -9,7 +9,7 @@ Cost: the file has a quarter of the size; about 2.4 times as fast as float32 wit
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -17,9 +17,10 @@ import onnx
 
 from edgepack.models.graph.editor import MICROSOFT, GraphEditor, edit, with_input
 from edgepack.quantization.arrays import Doubles
-from edgepack.quantization.calibration import calibration_feeds, input_moments
+from edgepack.quantization.calibration import calibration_feeds, input_moments, more_texts, varied_feeds
 from edgepack.quantization.embeddings import FEW_ROWS, int8_embedding, is_embedding_lookup
 from edgepack.quantization.entropy_coded import entropy_coded_columns
+from edgepack.quantization.importance import Importance, importance
 from edgepack.quantization.int8 import LARGEST, WeightRange, int8_matrix, quantized_columns
 from edgepack.quantization.layers import bias_input, is_chosen, is_weight_matmul, matrix_inputs
 from edgepack.quantization.per_token import largest_per_token
@@ -33,6 +34,8 @@ VNNI = ("avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx", "dotprod", "i8mm")
 """Instruction sets of which a device that has one adds up four products without clipping."""
 VARIANTS = 10
 """Of each calibration text, for rounding that makes up for what was rounded before."""
+DIFFERENTIATED = 2
+"""The same for gradients, which have more texts."""
 TRIED, FEWEST = 1728, 8
 """Runs of the model in which matrices are tried, about, and texts at least for each: 48 for the 36 matrices of
 all-MiniLM-L6-v2, 12 for the 144 of bge-large, whose runs take ten times as long."""
@@ -53,7 +56,8 @@ class DynamicQuantizer:
     weight_range: WeightRange
     steps: float
     moments: Mapping[str, Doubles]
-    """Matrix → Xᵀ·X of what it takes."""
+    """Matrix → Xᵀ·X of what it takes, or with gradients the moments of its inputs."""
+    minds: Importance | None = None
     factors: Mapping[str, float] = field(default_factory=dict)
     """Matrix → how many times as wide its steps are."""
     rarity: float = 0.0
@@ -73,6 +77,7 @@ def int8_dynamic(
     table_steps: float = 0.0,
     weighed: bool = False,
     rarity: float = 0.0,
+    gradients: bool = False,
     layers: Patterns = ALL,
 ) -> onnx.ModelProto:
     """The model with int8 weights, one scale for each output channel of a matrix and each row of an embedding table.
@@ -84,16 +89,24 @@ def int8_dynamic(
     calibration texts, and with ``table_steps`` a table's row's (tables of less than 1024 rows keep all of int8): fewer
     distinct integers, for downloads that are compressed. ``weighed`` makes steps wider where that costs the vectors least:
     of matrices by trying each, of rows by how rare their tokens are. ``rarity`` is the power of a token's rank that the steps of its row
-    follow, 0.25 where it is 0 and ``weighed`` is said. ``layers`` are patterns of the matrices' names.
+    follow, 0.25 where it is 0 and ``weighed`` is said. ``gradients`` rounds matrices and tables so that the vectors mind it least, by gradients
+    of the calibration texts' vectors, for which some operators have no rule. ``layers`` are patterns of the matrices' names.
     """
     material = material or Material()
-    moments = _moments(model, material, layers, variants=VARIANTS if weighed else 0) if steps else {}
+    minds, moments = None, {}
+    if steps and gradients:
+        material = replace(material, texts=material.texts or more_texts())
+        minds = _importance(model, material, layers)
+        moments = minds.inputs
+    elif steps:
+        moments = _moments(model, material, layers, variants=VARIANTS if weighed else 0)
     run = DynamicQuantizer(
         editor=edit(model),
         activations=activations,
         weight_range=_weight_range(weight_range, material.isa),
         steps=steps,
         moments=moments,
+        minds=minds,
         factors=_step_factors(model, moments, steps, material) if weighed and steps else {},
         rarity=rarity or (RARITY if weighed else 0.0),
     )
@@ -113,6 +126,7 @@ def int8_dynamic(
                     steps=table_steps if rows >= FEW_ROWS else 0.0,
                     rarity=run.rarity,
                     tokenizer=material.source.tokenizer if material.source else None,
+                    moments=minds.columns.get(node.input[0]) if minds and table_steps else None,
                 )
             else:
                 run.editor.keep(_corrected(run, node))
@@ -126,6 +140,18 @@ def _moments(
     takes = matrix_inputs(edit(model), layers)
     found = input_moments(model, takes, material, variants=variants)
     return {weight: found[value] for weight, value in takes.items()}
+
+
+def _importance(model: onnx.ModelProto, material: Material, layers: Patterns) -> Importance:
+    """How much the calibration texts' vectors mind an error of each weight."""
+    feeds = list(varied_feeds(model, material, variants=DIFFERENTIATED))
+    with material.progress("differentiate calibration texts", len(feeds)) as advance:
+
+        def advanced(texts: int) -> None:
+            for _ in range(texts):
+                advance()
+
+        return importance(model, feeds, layers, advance=advanced)
 
 
 def _step_factors(
@@ -231,7 +257,10 @@ def _quantized_matrix(run: DynamicQuantizer, weight: str) -> tuple[str, str, str
     floats = run.editor.array(weight)
     if run.steps:
         values, scales = entropy_coded_columns(
-            floats, run.steps / run.factors.get(weight, 1.0), run.moments.get(weight)
+            floats,
+            run.steps / run.factors.get(weight, 1.0),
+            run.moments.get(weight),
+            run.minds.outputs.get(weight) if run.minds else None,
         )
     else:
         values, scales = quantized_columns(floats, run.weight_range)

@@ -29,7 +29,18 @@ REPLACED = 0.3
 
 def built_in_texts() -> tuple[str, ...]:
     """Queries, sentences, definitions, code and other languages: 110 lines, none of them a verification text."""
-    text = (files("edgepack.quantization") / "data" / "calibration.txt").read_text(encoding="utf-8")
+    return _lines("calibration.txt")
+
+
+def more_texts() -> tuple[str, ...]:
+    """The built-in ones and others for gradients, which tell of more kinds than activations need: talk, headlines, words, numbers, letters
+    without sense, paragraphs; none of them a text of the gate.
+    """
+    return (*built_in_texts(), *_lines("further.txt"))
+
+
+def _lines(file: str) -> tuple[str, ...]:
+    text = (files("edgepack.quantization") / "data" / file).read_text(encoding="utf-8")
     return tuple(text.splitlines())
 
 

@@ -7,6 +7,7 @@ import onnx
 from onnx import TensorProto
 
 from edgepack.models.graph.editor import GraphEditor
+from edgepack.quantization.arrays import Doubles
 from edgepack.quantization.entropy_coded import entropy_coded_rows
 from edgepack.quantization.int8 import quantized_rows
 from edgepack.quantization.token_ranks import token_ranks
@@ -25,20 +26,24 @@ def int8_embedding(
     steps: float = 0.0,
     rarity: float = 0.0,
     tokenizer: Path | None = None,
+    moments: Doubles | None = None,
 ) -> None:
     """Replace a Gather of float32 rows: int8 rows and their scales are gathered, then multiplied.
 
     ``steps`` is the rows' standard deviation in integers; 0 spreads each row over all of them. ``rarity`` is explained at
-    ``entropy_coded_rows``; ``tokenizer`` says which tokens are rare.
+    ``entropy_coded_rows``; ``tokenizer`` says which tokens are rare. With ``moments`` of the dimension a row's numbers make up for one
+    another, and no piece of one or two characters is rare.
     """
     table, ids, output = node.input[0], node.input[1], node.output[0]
     floats = editor.array(table)
-    ranks = token_ranks(tokenizer if steps and rarity else None, len(floats))
+    ranks = token_ranks(tokenizer if steps and rarity else None, len(floats), pieces=moments is not None)
     parts = []
     for start in range(0, len(floats), ROWS_AT_ONCE):
         some = slice(start, start + ROWS_AT_ONCE)
         if steps:
-            parts.append(entropy_coded_rows(floats[some], steps, rarity=rarity, ranks=ranks[some]))
+            parts.append(
+                entropy_coded_rows(floats[some], steps, rarity=rarity, ranks=ranks[some], moments=moments)
+            )
         else:
             parts.append(quantized_rows(floats[some]))
     values = np.concatenate([integers for integers, _ in parts])

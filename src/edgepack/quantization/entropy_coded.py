@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from edgepack.quantization.arrays import Doubles, Floats, Int8s
 from edgepack.quantization.int8 import LARGEST, LARGEST_PAIR, largest_pair
-from edgepack.quantization.rounding import Grid, gptq
+from edgepack.quantization.rounding import Grid, gptq, gptq_both_ways
 from edgepack.quantization.token_ranks import Ranks
 
 ROOM = 0.85
@@ -20,13 +20,17 @@ COMMON = 2000
 RARER = 300
 RAREST = 3.5
 """How many times as wide the steps of the rarest tokens are, at most."""
+DAMPING = 0.3
+"""Of moments of gradients: they are sums over texts, and there are fewer texts than there are tokens."""
 
 
-def entropy_coded_columns(values: Floats, steps: float, moments: Doubles | None) -> tuple[Int8s, Floats]:
+def entropy_coded_columns(
+    values: Floats, steps: float, moments: Doubles | None, outputs: Doubles | None = None
+) -> tuple[Int8s, Floats]:
     """A matrix [inputs, outputs] as int8 whose columns' standard deviation is ``steps``, and the scales [outputs].
 
     Steps are wider where a column's largest weight would not fit otherwise. Rounded by GPTQ with ``moments``, Xᵀ·X of what
-    the matrix takes; to the nearest without. As with ``paired`` integers, no processor clips the products.
+    the matrix takes, and where they are known with those of its ``outputs``; to the nearest without. As with ``paired`` integers, no processor clips the products.
     """
     sizes = np.abs(values)
     widest = np.maximum(sizes.max(axis=0) / LARGEST, largest_pair(sizes) / LARGEST_PAIR) / ROOM
@@ -37,17 +41,25 @@ def entropy_coded_columns(values: Floats, steps: float, moments: Doubles | None)
     grid = Grid(
         scales=scales[None], zeros=np.zeros_like(scales[None]), block=len(values), low=-LARGEST, high=LARGEST
     )
-    return unclipped_pairs(gptq(grid, values, moments)), scales
+    if outputs is None:
+        return unclipped_pairs(gptq(grid, values, moments)), scales
+    return unclipped_pairs(gptq_both_ways(grid, values, moments, outputs, damping=DAMPING)), scales
 
 
 def entropy_coded_rows(
-    values: Floats, steps: float, *, rarity: float = 0.0, ranks: Ranks | None = None
+    values: Floats,
+    steps: float,
+    *,
+    rarity: float = 0.0,
+    ranks: Ranks | None = None,
+    moments: Doubles | None = None,
 ) -> tuple[Int8s, Floats]:
     """A table [rows, dimension] as int8 whose rows' standard deviation is ``steps``, and the scales [rows, 1].
 
     With ``rarity`` rows of rarer tokens have wider steps: a token's frequency falls about as its rank rises (Zipf's law). ``ranks`` are
     those of the rows; ``None``: their order. Steps that are as wide as frequency to the power of
-    -0.5 would be best for an average text; less spares the texts that are made of rare words.
+    -0.5 would be best for an average text; less spares the texts that are made of rare words. With ``moments`` [dimension, dimension]
+    a row's numbers make up for one another; without, each is rounded by itself.
     """
     widest = np.abs(values).max(axis=1, keepdims=True) / LARGEST
     places = np.arange(len(values)) if ranks is None else ranks
@@ -56,7 +68,12 @@ def entropy_coded_rows(
     ]
     scales = np.maximum(values.std(axis=1, keepdims=True) * rarer / np.float32(steps), widest)
     scales = np.where(scales > 0, scales, 1).astype(np.float32)
-    return np.rint(values / scales).astype(np.int8), scales
+    if moments is None:
+        return np.rint(values / scales).astype(np.int8), scales
+    across = Grid(
+        scales=scales.T, zeros=np.zeros_like(scales.T), block=values.shape[1], low=-LARGEST, high=LARGEST
+    )
+    return gptq(across, values.T, moments, damping=DAMPING).T.astype(np.int8), scales
 
 
 def unclipped_pairs(integers: npt.NDArray[np.float32]) -> Int8s:

@@ -3,7 +3,8 @@
 - ``nearest``: each weight by itself;
 - ``fitted``: each by itself, with each block's scale as small as its weights' errors ask for; it needs no texts;
 - ``gptq``: one input after the other is rounded, and what that changed is made up for by the inputs still to come, as
-  calibration texts say that they go together (https://arxiv.org/abs/2210.17323).
+  calibration texts say that they go together (https://arxiv.org/abs/2210.17323);
+- ``gptq_both_ways``: by the inputs and by the outputs still to come, as both matter to the vectors.
 """
 
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ Rounding = Literal["nearest", "fitted", "gptq"]
 DAMPING = 0.01
 """Of the mean of the diagonal, added to it: GPTQ's own figure."""
 INPUTS_AT_ONCE = 64
+OUTPUTS_AT_ONCE = 16
 SHRINKAGES = np.linspace(1.0, 0.7, 13, dtype=np.float32)
 
 
@@ -74,9 +76,31 @@ def dequantized(grid: Grid, integers: Floats) -> Floats:
     return weights
 
 
-def gptq(grid: Grid, values: Floats, moments: Doubles) -> Floats:
+def gptq(grid: Grid, values: Floats, moments: Doubles, *, damping: float = DAMPING) -> Floats:
     """GPTQ: whole numbers [inputs, outputs]; ``moments`` is Xᵀ·X of what the matrix takes, [inputs, inputs]."""
-    factors = _factors(moments)
+    return _made_up_for(grid, values, _factors(moments, damping))
+
+
+def gptq_both_ways(
+    grid: Grid, values: Floats, inputs: Doubles, outputs: Doubles, *, damping: float = DAMPING
+) -> Floats:
+    """GPTQ with the moments of a matrix's inputs and of its outputs; the grid has one block.
+
+    Some outputs at a time are rounded by GPTQ, and what that changed is made up for by the outputs still to come.
+    """
+    factors, across = _factors(inputs, damping), _factors(outputs, damping)
+    left = values.astype(np.float32, copy=True)
+    integers = np.zeros_like(left)
+    for start in range(0, left.shape[1], OUTPUTS_AT_ONCE):
+        some, rest = slice(start, start + OUTPUTS_AT_ONCE), slice(start + OUTPUTS_AT_ONCE, None)
+        part = replace(grid, scales=grid.scales[:, some], zeros=grid.zeros[:, some])
+        integers[:, some] = _made_up_for(part, left[:, some], factors)
+        error = dequantized(part, integers[:, some]) - left[:, some]
+        left[:, rest] += error @ np.linalg.solve(across[some, some], across[some, rest])
+    return integers
+
+
+def _made_up_for(grid: Grid, values: Floats, factors: Floats) -> Floats:
     scales, zeros = _each_input(grid, len(values))
     left = values.astype(np.float32, copy=True)
     integers = np.zeros_like(left)
@@ -92,12 +116,12 @@ def gptq(grid: Grid, values: Floats, moments: Doubles) -> Floats:
     return integers
 
 
-def _factors(moments: Doubles) -> Floats:
+def _factors(moments: Doubles, damping: float) -> Floats:
     """The upper Cholesky factor of the inverse, float32."""
     damped = moments.copy()
     diagonal = np.einsum("ii->i", damped)
     diagonal[diagonal <= 0] = 1
-    diagonal += DAMPING * diagonal.mean()
+    diagonal += damping * diagonal.mean()
     factors: Floats = np.linalg.cholesky(np.linalg.inv(damped)).T.astype(np.float32)
     return factors
 

@@ -13,7 +13,9 @@ from edgepack.records.target import Pass
 
 FULL_BITS = 32
 BITS = {
-    **dict.fromkeys(("fuse", "merge-projections", "smooth", "sequence-first", "fast-gelu"), FULL_BITS),
+    **dict.fromkeys(
+        ("fuse", "merge-projections", "smooth", "sequence-first", "fast-gelu", "trim"), FULL_BITS
+    ),
     **dict.fromkeys(("fp16", "half", "half-fused"), 16),
     **dict.fromkeys(("int8-dynamic", "int8-static", "int8-weights"), 8),
     "int4": 4,

@@ -183,7 +183,8 @@ LIMIT_OF = {
 }
 """Figure → the limit that it may be below."""
 NEARER = {
-    "int8-smallest": "int8-download",
+    "int8-smallest": "int8-compact",
+    "int8-compact": "int8-download",
     **dict.fromkeys(
         ("int8-download", "int8-dynamic", "int8-static", "int8-fastest", "int4", "int4-int8"), "int8"
     ),

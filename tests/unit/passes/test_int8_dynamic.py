@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.support.berts import Tokens, onnx_vectors, some_tokens
 from tests.support.compare import Load, cosines, unexpected
 
+from edgepack.errors import UnsupportedModelError
 from edgepack.foundry.feature_levels import processor_flags
 from edgepack.models.graph.precision import is_batch_dependent, precision_of
 from edgepack.models.ort.convert import convert_to_ort
@@ -243,3 +244,21 @@ def test_weighed_steps_lose_less_at_no_more_bits(load: Load) -> None:
 def _entropy(integers: np.ndarray) -> float:
     shares = np.unique(integers, return_counts=True)[1] / integers.size
     return float(-(shares * np.log2(shares)).sum())
+
+
+def test_rounding_by_gradients_is_nearer_with_as_few_integers_and_the_same_twice(load: Load) -> None:
+    model = load(vocab_size=1100)
+    steps: Any = {"steps": 3.0, "table_steps": 3.0, "weighed": True}
+    plain = int8_dynamic(model, unexpected, **steps)
+    near, again = (int8_dynamic(model, unexpected, gradients=True, **steps) for _ in range(2))
+    assert near.SerializeToString(deterministic=True) == again.SerializeToString(deterministic=True)
+    tokens = some_tokens()
+    lost, left = (1 - cosines(model, each, tokens).mean() for each in (plain, near))
+    assert left < 0.9 * lost
+    assert [node.op_type for node in near.graph.node] == [node.op_type for node in plain.graph.node]
+
+
+def test_an_operator_without_a_gradient_is_refused_in_words(load: Load) -> None:
+    model = load(attention="Attention")
+    with pytest.raises(UnsupportedModelError, match="the operator Attention has no gradient here"):
+        int8_dynamic(model, unexpected, steps=3.0, gradients=True)

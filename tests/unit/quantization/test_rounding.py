@@ -9,6 +9,7 @@ from edgepack.quantization.rounding import (
     asymmetric_grid,
     dequantized,
     gptq,
+    gptq_both_ways,
     round_to_nearest,
     with_fitted_scales,
 )
@@ -154,3 +155,29 @@ def test_an_input_that_is_always_zero_counts_as_one_of_size_one() -> None:
     moments = np.diag(np.where(np.arange(32) == 5, 0.0, 400.0))
     grid = asymmetric_grid(values, block=32, bits=4)
     np.testing.assert_array_equal(gptq(grid, values, moments), round_to_nearest(grid, values))
+
+
+def test_rounding_both_ways_loses_less_where_outputs_go_together() -> None:
+    values = weights(outputs=48)
+    inputs = activations().T @ activations()
+    outputs = activations(48, seed=2).T @ activations(48, seed=2)
+    grid = Grid(
+        scales=values.std(axis=0, keepdims=True) / 3,
+        zeros=np.zeros((1, 48), np.float32),
+        block=len(values),
+        low=-127,
+        high=127,
+    )
+
+    def lost(integers: np.ndarray) -> float:
+        errors = dequantized(grid, integers) - values
+        return float(np.einsum("io,ij,jp,po->", errors, inputs, errors, outputs, optimize=True))
+
+    nearest, one, both = (
+        lost(round_to_nearest(grid, values)),
+        lost(gptq(grid, values, inputs)),
+        lost(gptq_both_ways(grid, values, inputs, outputs)),
+    )
+    assert both < 0.9 * one < 0.5 * nearest
+    same = gptq_both_ways(grid, values, inputs, np.eye(48))
+    np.testing.assert_array_equal(same, gptq(grid, values, inputs), "outputs that do not go together")

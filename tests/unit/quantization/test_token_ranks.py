@@ -38,6 +38,14 @@ def test_other_vocabularies_are_in_order(tmp_path: Path, model: dict[str, Any]) 
     assert token_ranks(write_tokenizer(file), 50).tolist() == list(range(50)), "a table of something else"
 
 
+def test_pieces_of_wordpiece_are_ranked_by_themselves_when_that_is_asked(tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    pieces = {text: token for token, text in enumerate(["word", "s", "##ab", "##abc", "##s", "no"])}
+    write_json(file, {"model": {"type": "WordPiece", "continuing_subword_prefix": "##", "vocab": pieces}})
+    assert token_ranks(file, 6).tolist() == [0, 1, 2, 3, 4, 5]
+    assert token_ranks(file, 6, pieces=True).tolist() == [0, 0, 1, 3, 2, 3]
+
+
 @pytest.mark.parametrize(("asked", "power"), [({"weighed": True}, 0.25), ({"rarity": 0.15}, 0.15), ({}, 0.0)])
 def test_steps_of_rows_follow_the_ranks(tmp_path: Path, asked: Any, power: float) -> None:
     source, _ = write_bert(tmp_path / "model")

@@ -1,0 +1,121 @@
+"""Gradients of vectors: what differences of vectors say, and operators that have none."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+from tests.support.compare import Load, load
+
+from edgepack.errors import UnsupportedModelError
+from edgepack.models.graph.sample_inputs import random_tokens
+from edgepack.quantization.gradients import differentiable, gradients, runs
+
+__all__ = ["load"]
+
+ROW, NUDGE = 7, 1e-3
+
+
+def moved(model: onnx.ModelProto, table: str, by: np.ndarray) -> onnx.ModelProto:
+    """The model with one row of a table moved."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    tensor = next(each for each in copy.graph.initializer if each.name == table)
+    values = numpy_helper.to_array(tensor).copy()
+    values[ROW] += by
+    tensor.CopyFrom(numpy_helper.from_array(values, table))
+    return copy
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
+@pytest.mark.parametrize("fused", [True, False])
+def test_gradients_are_what_small_steps_change(load: Load, activation: str, fused: bool) -> None:
+    model = load(fused=fused, hidden_act=activation)
+    if not fused:
+        with pytest.raises(UnsupportedModelError, match="has no gradient here"):
+            differentiable(model, ["embeddings.words"])
+        return
+    lookup = next(node for node in model.graph.node if "word_embeddings" in node.input[0])
+    (feed,) = random_tokens(model, 1)
+    feed["input_ids"][0, 1] = ROW
+    random = np.random.default_rng(3)
+    made = differentiable(model, [lookup.output[0]])
+    (values,) = runs(made, [feed])
+    probe = random.normal(size=values[made.output].shape).astype(np.float32)
+    found = gradients(made, values, probe)[lookup.output[0]][0, feed["input_ids"][0] == ROW].sum(axis=0)
+    by = found / np.linalg.norm(found) * np.float32(NUDGE)
+
+    def probed(sign: int) -> float:
+        session = onnxruntime.InferenceSession(moved(model, lookup.input[0], sign * by).SerializeToString())
+        return float((session.run(None, feed)[0].astype(np.float64) * probe).sum())
+
+    assert found @ by == pytest.approx((probed(1) - probed(-1)) / 2, rel=0.01)
+
+
+def chain(*nodes: Any, **weights: np.ndarray) -> onnx.ModelProto:
+    """A graph of ``x`` [2, 3, 4] to ``y``."""
+    graph = helper.make_graph(
+        list(nodes),
+        "chain",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3, 4])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+AXIS = np.array([1], np.int64)
+FIRST = np.array(0, np.int64)
+EVEN = np.linspace(0.5, 2, 4, dtype=np.float32)
+NODES = {
+    "first token": (["Gather", "v", "first"], {"axis": 1}, {"first": FIRST}),
+    "mean": (["ReduceMean", "v"], {"axes": [1], "keepdims": 0}, {}),
+    "sum": (["ReduceSum", "v", "axis"], {"keepdims": 1}, {"axis": AXIS}),
+    "transposed": (["Transpose", "v"], {"perm": [2, 0, 1]}, {}),
+    "less": (["Sub", "even", "v"], {}, {"even": EVEN}),
+    "share": (["Div", "even", "v"], {}, {"even": EVEN}),
+    "root": (["Sqrt", "v"], {}, {}),
+    "tanh": (["Tanh", "v"], {}, {}),
+    "floor": (["Max", "v", "even"], {}, {"even": EVEN}),
+    "squares": (["Mul", "v", "v"], {}, {}),
+    "root mean square": (["SimplifiedLayerNormalization", "v", "even"], {"axis": -1}, {"even": EVEN}),
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_gradients_of_one_operator(name: str) -> None:
+    (operator, *inputs), attributes, weights = NODES[name]
+    ones = np.ones(4, np.float32)
+    model = chain(
+        helper.make_node("Mul", ["x", "ones"], ["v"]),
+        helper.make_node(operator, inputs, ["y"], **attributes),
+        ones=ones,
+        **weights,
+    )
+    random = np.random.default_rng(4)
+    x = random.uniform(0.3, 3, (2, 3, 4)).astype(np.float32)
+    made = differentiable(model, ["v"])
+    (values,) = runs(made, [{"x": x}])  # type: ignore[dict-item]
+    probe = random.normal(size=values["y"].shape).astype(np.float32)
+    found = gradients(made, values, probe)["v"]
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for place in ((0, 0, 0), (0, 2, 3), (1, 1, 2)):
+        step = np.zeros_like(x)
+        step[place] = NUDGE
+        changes = [
+            (session.run(None, {"x": each})[0].astype(np.float64) * probe).sum()
+            for each in (x + step, x - step)
+        ]
+        assert found[place] == pytest.approx((changes[0] - changes[1]) / (2 * NUDGE), rel=0.02, abs=2e-3)
+
+
+def test_an_operator_without_a_rule_is_named(load: Load) -> None:
+    with pytest.raises(UnsupportedModelError, match="the operator Attention has no gradient here") as caught:
+        model = load(attention="Attention")
+        differentiable(
+            model, [next(n.output[0] for n in model.graph.node if "word_embeddings" in n.input[0])]
+        )
+    assert "int8-smallest" in str(caught.value.hint)
