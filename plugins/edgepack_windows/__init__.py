@@ -8,7 +8,7 @@ from edgepack.api import Spec, hookimpl, lazy
 
 
 def report_rows() -> Callable[..., object]:
-    """What writes the report's rows."""
+    """Function that writes the report's rows."""
     from edgepack_windows.rows import windows_rows
 
     return windows_rows
