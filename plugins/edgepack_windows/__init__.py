@@ -10,7 +10,7 @@ TARGETS = ("windows-x64", "windows-x64-fast", "windows-x64-static")
 
 
 def report_rows() -> Callable[..., object]:
-    """What writes the report's rows."""
+    """Function that writes the report's rows."""
     from edgepack_windows.rows import windows_rows
 
     return windows_rows

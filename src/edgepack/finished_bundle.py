@@ -296,7 +296,7 @@ def check_device(
     key: PublicKey | None = None,
     context: HostContext,
 ) -> DeviceResult:
-    """What a device of this id or processor measured of this very bundle, which passed there by these limits; nothing is run.
+    """Result of a device of this id or processor for this very bundle, which passed there by these limits; nothing is run.
 
     Raises ``DeviceError`` where no record says so that was written here or is signed with ``key``.
     """
@@ -362,7 +362,7 @@ def _limits(bundle: Bundle, context: HostContext) -> ModelOptions:
 
 
 def reading_of(bundle: Bundle, context: HostContext) -> Reading:
-    """What was said of the model when the bundle was made here; raises ``BundleError`` where that is invalid."""
+    """Settings of the model that were given when the bundle was made here; raises ``BundleError`` where that is invalid."""
     said = bundle.manifest["model"].get("set", {})
     if said and not may_run(bundle, asked=False, context=context):
         context.note(
@@ -376,7 +376,7 @@ def reading_of(bundle: Bundle, context: HostContext) -> Reading:
 
 
 def _origin(bundle: Bundle, context: HostContext) -> str:
-    """Where the manifest says that the model came from. Raises ``UsageError`` where that is not to be asked."""
+    """Address of the model that the manifest names. Raises ``UsageError`` where that is not to be asked."""
     origin = str(bundle.manifest["model"]["origin"])
     if origin.startswith(CATALOGUE_PREFIX) or may_run(bundle, asked=False, context=context):
         return origin
@@ -387,7 +387,7 @@ def _origin(bundle: Bundle, context: HostContext) -> str:
 
 
 def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
-    """What a bundle was held to, as its manifest remembers it."""
+    """Limits that a bundle was held to, from its manifest."""
     gate = manifest["gate"]
     return ModelOptions(**{key: gate[key] for key in ("gate", *LIMITS) if key in gate})
 

@@ -98,8 +98,7 @@ def bundle(
     """
     from edgepack import pipeline
     from edgepack.plugins.host import load_plugins
-    from edgepack.suitability.default import choose_target
-    from edgepack.targets import with_reading
+    from edgepack.suitability.default import target_for
 
     host = load_plugins()
     said = {"model.recipe": recipe, "model.gate": gate, "package.formats": list(packages) or None}
@@ -107,12 +106,9 @@ def bundle(
     overrides = [f"{key}={json.dumps(value)}" for key, value in wanted.items()]
     with _context(offline=offline, progress=progress) as context:
         place = None if model is None else str(model)
-        if target is None:
-            made_for = choose_target(place, overrides, reading, host=host, context=context).target
-        else:
-            made_for = with_reading(host.target(str(target), overrides), reading)
+        named = None if target is None else str(target)
         outcome = pipeline.build(
-            made_for,
+            target_for(named, place, overrides, reading, host=host, context=context),
             model=place,
             output=Path(output),
             force=force,
@@ -217,13 +213,15 @@ def inspect(
     """The parts of a model, how it is read, and the recommended recipe, as `edgepack inspect` shows."""
     from edgepack.models.find.source import ingest
     from edgepack.models.inspection import inspect_model
-    from edgepack.suitability.rows import suitability
+    from edgepack.suitability.rows import recommended, suitability
 
     with _context(offline=offline, progress=progress) as context:
         source = ingest(None if model is None else str(model), reading=reading, context=context)
         found = inspect_model(source, context=context)
         with context.story.step("targets"):
-            return replace(found, targets=suitability(source, context.plugins(), context=context))
+            host = context.plugins()
+            rows = suitability(source, host, context=context)
+            return replace(found, targets=rows, recommended=recommended(source, rows, host, context=context))
 
 
 def quantize(
@@ -396,7 +394,7 @@ def check_device(
     min_cosine: float | None = None,
     max_unpacked: int | None = None,
 ) -> DeviceResult:
-    """What a device measured of this very bundle, by its record, as `edgepack verify --require-device` asks for it; nothing is run.
+    """Result of a device for this very bundle, by its record, as `edgepack verify --require-device` asks for it; nothing is run.
 
     ``device`` is an id of the record or a processor. Raises ``DeviceError`` if it did not pass there by the limits of ``target`` and
     ``min_cosine``, or if the record was neither written on this machine nor signed with ``key``, the file of a public key.
