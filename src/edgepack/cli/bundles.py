@@ -317,44 +317,26 @@ def verify(
         required = python_api.check_device(path, require_device, key=key, record=record, **limits)
         _say_required(path, required, as_json)
         return
+    asked: dict[str, Any] = {
+        **limits,
+        "model": model,
+        "gate": gate,
+        "reading": reading,
+        "run": run,
+        "seed": seed,
+        "key": key,
+        "min_version": min_version,
+        "offline": offline,
+        "progress": True,
+    }
     if devices:
+        password = None if sign is None else password_of(sign)
         found = python_api.verify_on(
-            path,
-            devices,
-            model=model,
-            gate=gate,
-            reading=reading,
-            run=run,
-            seed=seed,
-            key=key,
-            min_version=min_version,
-            bench=bench,
-            record=record,
-            sign=sign,
-            password=None if sign is None else password_of(sign),
-            offline=offline,
-            progress=True,
-            **limits,
+            path, devices, bench=bench, record=record, sign=sign, password=password, **asked
         )
         _say_devices(found, as_json)
         return
-    result = python_api.verify(
-        path,
-        model=model,
-        target=target_name,
-        min_cosine=min_cosine,
-        gate=gate,
-        reading=reading,
-        run=run,
-        seed=seed,
-        max_unpacked=max_unpacked,
-        key=key,
-        min_version=min_version,
-        write_vectors=write_vectors,
-        other_vectors=other_vectors,
-        offline=offline,
-        progress=True,
-    )
+    result = python_api.verify(path, write_vectors=write_vectors, other_vectors=other_vectors, **asked)
     if as_json:
         print_json(dataclasses.asdict(result))
     else:
