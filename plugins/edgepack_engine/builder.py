@@ -172,7 +172,7 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
 
 
 def engine_builder(
-    target: Target, *, serve: bool, library: bool, attention: str, context: BuildContext
+    target: Target, *, serve: bool, library: bool = False, attention: str, context: BuildContext
 ) -> EngineBuilder:
     """The builder for any system that a program can be linked for. Raises ``UsageError`` or ``TargetError``."""
     require_runtime(target.platform, shared=library, context=context)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgepack.context import BuildContext
-from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
+from edgepack.foundry.units import ProgramSources
 from edgepack.records.target import Platform
 from edgepack.runner.freeze.sample_bundle import write_golden, write_manifest
 from edgepack.runner.native.sources import own_encoder, program_sources
