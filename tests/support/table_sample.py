@@ -56,5 +56,7 @@ def _listed(folder: Path) -> dict[str, object]:
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest |= {"runtime": None}
     manifest["runner"] |= {"kind": "native"}
+    if (folder / "lib/libembed.so").exists():
+        manifest["runner"] |= {"library": "lib/libembed.so"}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
     return dict(manifest)
