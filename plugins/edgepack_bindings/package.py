@@ -34,7 +34,7 @@ path = "lib.rs"
 
 @dataclass(frozen=True, kw_only=True)
 class Language:
-    """What of a package is a language's own."""
+    """Parts of a package that are a language's own."""
 
     form: str
     key: str

@@ -95,7 +95,7 @@ def in_go(bundle: Bundle, folder: Path, context: HostContext) -> Sequence[str | 
     shutil.copy(PROGRAMS / "main.go", app)
     name = NAMES["go"]["module"]
     (app / "go.mod").write_text(
-        f"module app\n\ngo 1.22\n\nrequire {name} v1.2.0\n\nreplace {name} => {module}\n"
+        f"module app\n\ngo 1.23\n\nrequire {name} v1.2.0\n\nreplace {name} => {module}\n"
     )
     alone = {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1"}
     run(go(), "vet", "./...", cwd=app, **alone)
