@@ -109,10 +109,11 @@ int File::open_member(const std::string &holder, const std::string &name) {
         if (!named && each.name == name) found = each, named = true;
     }
     member_ = true;
-    if (found.name.empty()) {
+    if (name == PROGRAMS[0] || name == PROGRAMS[1]) {
         size_ = first;
-        return name == PROGRAMS[0] || name == PROGRAMS[1] ? 0 : ENOENT;
+        return 0;
     }
+    if (found.name.empty()) return ENOENT;
     char local[LOCAL];
     if (!found.stored || !read(found.local, local, LOCAL) || memcmp(local, "PK\3\4", 4)) return EINVAL;
     start_ = found.local + LOCAL + number(local + 26, 2) + number(local + 28, 2);

@@ -195,7 +195,8 @@ Error Bundle::check_strangers(const char *beside) const {
     }
     struct stat status;
     if (stat(directory.c_str(), &status) || !S_ISREG(status.st_mode)) return walk("", known);
-    if (status.st_mode & S_IWOTH) return may_change(directory);
+    if (status.st_mode & (S_IWOTH | S_ISUID | S_ISGID)) return may_change(directory);
+    known.erase(text("runner", "program"));  // no member
     for (const std::string &name : members_of(directory))
         if (auto listed = known.find(name); listed == known.end() || listed->second != S_IFREG)
             return unlisted(name);
