@@ -1,4 +1,4 @@
-"""The engine as a WebAssembly module that imports nothing: zig's clang compiles it, with headers of libc++ and wasi-libc and none of their libraries."""
+"""Engine as a WebAssembly module that imports nothing: zig's clang compiles it, with headers of libc++ and wasi-libc and none of their libraries."""
 
 from collections.abc import Iterator
 from importlib.resources import files

@@ -16,7 +16,7 @@ from edgepack_web.webgpu import OnGpu
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
-    """What a target says of the folder, whatever computes in it."""
+    """Options of the folder, whatever computes in it."""
 
     asset_cap: int
     copies: bool = True

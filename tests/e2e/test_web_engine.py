@@ -41,18 +41,11 @@ def test_it_is_verified_and_has_the_bits_of_a_program(bundle: Bundle, model: Pat
         assert bundle.manifest["model"][key] == program.manifest["model"][key]
 
 
-def test_the_module_in_node(bundle: Bundle) -> None:
-    assert "# fail 0" in run_node_tests("module", BUNDLE=str(bundle.directory))
-
-
 @in_chromium
 def test_the_bits_in_a_browser(bundle: Bundle, tmp_path: Path) -> None:
-    golden = json.loads((bundle.directory / "golden.json").read_text())
-    (tmp_path / "texts.json").write_text(json.dumps(golden["texts"]))
     found = tmp_path / "vectors.json"
-    environment = {"TEXTS": str(tmp_path / "texts.json"), "VECTORS": str(found)}
-    said = run_node_tests("chromium", BUNDLE=str(bundle.directory), CHROMIUM=CHROMIUM or "", **environment)
-    assert "# fail 0" in said
+    environment = {"BUNDLE": str(bundle.directory), "CHROMIUM": CHROMIUM or "", "VECTORS": str(found)}
+    assert "# fail 0" in run_node_tests("engine", **environment)
     assert digest(json.loads(found.read_text())) == bundle.manifest["model"]["vectors_sha256"]
 
 
