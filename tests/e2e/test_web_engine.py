@@ -6,13 +6,16 @@ import json
 import shutil
 import struct
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.support.bundles import made_bundle
 from tests.support.chromium import CHROMIUM, in_chromium
+from tests.support.golden import ROOT
 from tests.support.node_tests import run_node_tests
+from tests.support.pages import blocks
 from tests.support.small_models import write_small_bert
 
 from edgepack.records.bundle import Bundle
@@ -47,6 +50,25 @@ def test_the_bits_in_a_browser(bundle: Bundle, tmp_path: Path) -> None:
     environment = {"BUNDLE": str(bundle.directory), "CHROMIUM": CHROMIUM or "", "VECTORS": str(found)}
     assert "# fail 0" in run_node_tests("engine", **environment)
     assert digest(json.loads(found.read_text())) == bundle.manifest["model"]["vectors_sha256"]
+
+
+def test_the_host_of_the_page_on_other_programs(bundle: Bundle, model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("wasmtime")
+    page = ROOT / "docs/howto/wasm-host.md"
+    host = tmp_path / "host.py"
+    host.write_text(next(block.text for block in blocks(page) if block.language == "python"))
+    texts = json.loads((bundle.directory / "golden.json").read_text())["texts"]
+    command = [sys.executable, host, bundle.directory, model / "tokenizer.json"]
+    # A line is a text there.
+    lines = [text for text in texts if "\n" not in text]
+    done = subprocess.run(
+        command, input="".join(f"{text}\n" for text in lines), capture_output=True, encoding="utf-8", check=True
+    )
+    program = [find_node(), bundle.directory / "node.mjs"]
+    asked = "".join(json.dumps({"text": text}) + "\n" for text in lines)
+    node = subprocess.run(program, input=asked, capture_output=True, encoding="utf-8", check=True)
+    expected = [json.loads(line)["embedding"] for line in node.stdout.splitlines()]
+    assert digest([json.loads(line) for line in done.stdout.splitlines()]) == digest(expected)
 
 
 def digest(vectors: Sequence[Sequence[float]]) -> str:

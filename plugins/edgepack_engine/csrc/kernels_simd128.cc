@@ -8,7 +8,7 @@ namespace embed {
 namespace {
 
 constexpr int MIDDLE = 0;
-constexpr int LANES = 4, ROWS = 4, VECTORS = 4;
+constexpr int LANES = 4, ROWS = 4, VECTORS = 16;
 using Floats = float __attribute__((vector_size(16)));
 using Ints = int32_t __attribute__((vector_size(16)));
 
