@@ -62,7 +62,11 @@ def test_the_host_of_the_page_on_other_programs(bundle: Bundle, model: Path, tmp
     # A line is a text there.
     lines = [text for text in texts if "\n" not in text]
     done = subprocess.run(
-        command, input="".join(f"{text}\n" for text in lines), capture_output=True, encoding="utf-8", check=True
+        command,
+        input="".join(f"{text}\n" for text in lines),
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
     )
     program = [find_node(), bundle.directory / "node.mjs"]
     asked = "".join(json.dumps({"text": text}) + "\n" for text in lines)

@@ -10,8 +10,8 @@ from typing import Any
 from edgepack.bundles.floor import require_compatible_elf
 from edgepack.bundles.model_section import source_section
 from edgepack.errors import BundleError, ModelError, VerificationError
-from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.files.store import disk_errors
+from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.records.bundle import Bundle
 from edgepack.records.figures import LIMITS, shortfalls
