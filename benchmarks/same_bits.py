@@ -86,8 +86,8 @@ def main() -> None:
         kept = kept_folder(options.keep or folder / "kept", plan)
         digests: dict[int, set[str]] = {}
         first = b""
-        texts = dict(options.texts)
-        for way in (*ways(folder, context, texts), *in_node(context, texts)):
+        counts = dict(options.texts)
+        for way in (*ways(folder, context, counts), *in_node(context, counts)):
             if options.only and not any(word in way.name for word in options.only):
                 continue
             if way.triple and not way.program.exists():

@@ -58,7 +58,7 @@ def test_the_host_of_the_page_on_other_programs(bundle: Bundle, model: Path, tmp
     host = tmp_path / "host.py"
     host.write_text(next(block.text for block in blocks(page) if block.language == "python"))
     texts = json.loads((bundle.directory / "golden.json").read_text())["texts"]
-    command = [sys.executable, host, bundle.directory, model / "tokenizer.json"]
+    command: list[str | Path] = [sys.executable, host, bundle.directory, model / "tokenizer.json"]
     # A line is a text there.
     lines = [text for text in texts if "\n" not in text]
     done = subprocess.run(
@@ -89,7 +89,7 @@ def test_a_plan_that_was_cut_is_no_bundle(bundle: Bundle, tmp_path: Path) -> Non
     content[-64:] = bytes(64)
     (copy / last["path"]).write_bytes(content)
     assert "IntegrityError" in failure_of(copy)
-    last |= {"integrity": integrity(content[:-64]), "size": len(content) - 64}
+    last |= {"integrity": integrity(bytes(content[:-64])), "size": len(content) - 64}
     (copy / last["path"]).write_bytes(content[:-64])
     (copy / "bundle.json").write_text(json.dumps(document))
     said = failure_of(copy)

@@ -31,7 +31,7 @@ def module(shared_context: HostContext) -> Path:
 
 
 def run(plan: Path, ids: Path, module: Path, batch: int = 32) -> subprocess.CompletedProcess[bytes]:
-    command = [find_node(), SCRIPT, plan, ids, module, str(batch), "1"]
+    command: list[str | Path] = [find_node(), SCRIPT, plan, ids, module, str(batch), "1"]
     return subprocess.run(command, capture_output=True, check=False)
 
 
