@@ -135,7 +135,7 @@ def bundle(
         )
     key = None if sign is None else private_key(sign)
     with host_context(offline=offline, host=host) as context:
-        target = target_for(target_name, model, overrides, reading, host=host, context=context)
+        target = target_for(target_name, model, overrides, reading, context=context)
         outcome = pipeline.build(
             target,
             model=model,
@@ -144,7 +144,6 @@ def bundle(
             bench=bench,
             prices=prices,
             key=key,
-            host=host,
             context=context,
         )
         if check_reproducible:
@@ -453,8 +452,8 @@ def fetch(
     host = load_plugins()
     overrides, words = with_flags(host, target_name, overrides, click_context)
     model = one_model(*words, model)
-    with host_context() as context:
-        target = target_for(target_name, model, overrides, reading, host=host, context=context)
+    with host_context(host=host) as context:
+        target = target_for(target_name, model, overrides, reading, context=context)
         builder, story = host.builder_of(target), context.story
         # Its ``make`` refuses what cannot be built, before anything is fetched.
         builder.create(target, context)
