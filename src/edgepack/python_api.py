@@ -6,7 +6,6 @@ Importing this is fast, because each function imports what it needs when it is c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -98,10 +97,9 @@ def bundle(
     """
     from edgepack import pipeline
     from edgepack.suitability.default import target_for
+    from edgepack.targets import overrides_of
 
-    said = {"model.recipe": recipe, "model.gate": gate, "package.formats": list(packages) or None}
-    wanted = {**(settings or {}), **{key: value for key, value in said.items() if value is not None}}
-    overrides = [f"{key}={json.dumps(value)}" for key, value in wanted.items()]
+    overrides = overrides_of(settings or {}, recipe=recipe, gate=gate, packages=packages)
     with _context(offline=offline, progress=progress) as context:
         place = None if model is None else str(model)
         named = None if target is None else str(target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -118,14 +117,10 @@ def bundle(
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.suitability.default import target_for
+    from edgepack.targets import overrides_of
 
     host = load_plugins()
-    if recipe:
-        overrides = (*overrides, f"model.recipe={recipe}")
-    if gate:
-        overrides = (*overrides, f"model.gate={gate}")
-    if formats:
-        overrides = (*overrides, f"package.formats={json.dumps(formats)}")
+    overrides = (*overrides, *overrides_of(recipe=recipe, gate=gate, packages=formats))
     overrides, words = with_flags(host, target_name, overrides, click_context)
     model = one_model(*words, model)
     if sign and check_reproducible:

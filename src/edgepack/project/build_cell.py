@@ -29,7 +29,7 @@ from edgepack.project.stores import open_shared
 from edgepack.recipes.registry import key_of_passes, passes_for
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Target
-from edgepack.targets import with_reading
+from edgepack.targets import overrides_of, with_reading
 
 
 def work(order: Job) -> Result:
@@ -144,13 +144,9 @@ def _claim(place: Path, order: Job) -> None:
 
 def _target(cell: Cell, context: HostContext) -> Target:
     wanted = cell.wanted
-    said = {
-        **wanted.settings,
-        "model.recipe": wanted.recipe,
-        "model.gate": wanted.gate,
-        "package.formats": list(wanted.packages) or None,
-    }
-    overrides = [f"{key}={json.dumps(value)}" for key, value in said.items() if value is not None]
+    overrides = overrides_of(
+        wanted.settings, recipe=wanted.recipe, gate=wanted.gate, packages=wanted.packages
+    )
     return with_reading(context.plugins().target(cell.target, overrides), wanted.reading)
 
 
