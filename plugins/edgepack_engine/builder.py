@@ -55,13 +55,18 @@ class EngineBuilder:
     target: Target
     context: BuildContext
     serve: bool = False
+    library: bool = False
     attention: str = "int8"
     outputs: tuple[str, ...] = ()
 
     def require_model(self, source: ModelSource) -> None:
+        self.require_plan(source)
+        require_native(source, context=self.context)
+
+    def require_plan(self, source: ModelSource) -> None:
+        """Raise ``UnsupportedModelError`` for a model that no plan can be made of, whoever tokenizes its texts."""
         _require_pooling(source)
         self._require_steps(source)
-        require_native(source, context=self.context)
 
     def _require_steps(self, source: ModelSource) -> None:
         """Raise ``UnsupportedModelError`` for a graph that no plan can be made of, whatever its numbers are."""
@@ -116,7 +121,12 @@ class EngineBuilder:
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         twin = self._twin(model)
         made = link_encoder(
-            model, dict(sources()), serve=self.serve, platform=self.target.platform, context=self.context
+            model,
+            dict(sources()),
+            library=self.library,
+            serve=self.serve,
+            platform=self.target.platform,
+            context=self.context,
         )
         return replace(made, by_level=True, exact=ARITHMETIC, twin=twin)
 
@@ -165,14 +175,16 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     return engine_builder(target, context=context, **read_options(target, OPTIONS))
 
 
-def engine_builder(target: Target, *, serve: bool, attention: str, context: BuildContext) -> EngineBuilder:
+def engine_builder(
+    target: Target, *, serve: bool, library: bool = False, attention: str, context: BuildContext
+) -> EngineBuilder:
     """The builder for any system that a program can be linked for. Raises ``UsageError`` or ``TargetError``."""
-    require_runtime(target.platform, context=context)
-    _require_by_token(target, context)
-    return EngineBuilder(target=target, context=context, serve=serve, attention=attention)
+    require_runtime(target.platform, shared=library, context=context)
+    require_by_token(target, context)
+    return EngineBuilder(target=target, context=context, serve=serve, library=library, attention=attention)
 
 
-def _require_by_token(target: Target, context: BuildContext) -> None:
+def require_by_token(target: Target, context: BuildContext) -> None:
     """Refuse a recipe whose result no step computes, before the model is fetched and minutes go into it.
 
     What passes of other plugins make is only known when they have made it. Raises ``TargetError``.

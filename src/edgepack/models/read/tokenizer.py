@@ -8,9 +8,8 @@ from tokenizers import Tokenizer
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.documents import EDITED, read_object
-from edgepack.models.read.growth import require_bounded
 from edgepack.models.read.model_folder import ModelFolder
-from edgepack.models.read.panics import panics_reported
+from edgepack.models.read.panics import panics_reported, require_bounded
 from edgepack.models.read.static import is_static_source
 from edgepack.records.model import ModelSource
 
