@@ -34,7 +34,7 @@ def test_a_model_is_prepared_once(tmp_path: Path, context: HostContext) -> None:
     )
     assert model.oracle is not None
     assert model.oracle.suffix == ".onnx"
-    assert model.file.read_bytes()[:8] == b"EDGEPLN1"
+    assert model.file.read_bytes()[:8] == b"EDGEPLN2"
     assert create_builder(target(), context).prepare_model(source).file == model.file
     other = replace(source, pooling=Pooling(mode="cls"))
     assert create_builder(target(), context).prepare_model(other).file != model.file
