@@ -57,7 +57,7 @@ class Attended:
 
 
 def attended(graph: Graph, node: onnx.NodeProto) -> Attended:
-    """What a MultiHeadAttention computes. Raises ``UnsupportedModelError``."""
+    """Attention that a MultiHeadAttention computes. Raises ``UnsupportedModelError``."""
     query, key, value, biases, mask, bias, *rest = inputs_of(node, 6)
     if any(rest) or graph.need(mask, "Cast").input[0] != "attention_mask":
         raise graph.no_step(node.output[0])
@@ -79,7 +79,7 @@ def attended(graph: Graph, node: onnx.NodeProto) -> Attended:
 
 
 def projection(graph: Graph, name: str) -> Projection:
-    """What is done to a product on the way to attention."""
+    """Steps between a product and the attention that takes it."""
     node = graph.need(name, "Mul", "Add", "Reshape", "RotaryEmbedding", "SimplifiedLayerNormalization")
     if node.op_type == "Mul":
         return Projection(product=name)

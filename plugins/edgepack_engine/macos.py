@@ -19,7 +19,7 @@ from edgepack.api import (
 )
 from edgepack.api.axes import X86_64, Emulator, LinuxPlatform, RuntimeOptions
 from edgepack.api.kit import Fit, Form, LevelProof, Release, Toolchain, zig_program
-from edgepack.foundry.link.sources import ProgramSources
+from edgepack.foundry.units import ProgramSources
 
 LINUX = LinuxPlatform(processor=X86_64)
 OLDEST = {"aarch64": "11.0", "x86_64": "10.15"}

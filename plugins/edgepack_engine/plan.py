@@ -33,7 +33,7 @@ _ALIGNMENT = 64
 
 
 class Operation(IntEnum):
-    """What a step does."""
+    """Kind of step."""
 
     LOOKUP = 1
     NORM = 2
@@ -56,7 +56,7 @@ SELDOM = (Operation.ALTER, Operation.COMBINE, Operation.SHARES)
 
 
 class Activation(IntEnum):
-    """What is done to the sums of a product, or to one half of a gate's."""
+    """Activation of the sums of a product, or of one half of a gate's."""
 
     LINEAR = 0
     GELU = 1
@@ -105,7 +105,7 @@ class Pooled(IntEnum):
 
 
 class Rows(IntEnum):
-    """What a row is looked up by."""
+    """Key that a row is looked up by."""
 
     TOKENS = 0
     TYPES = 1
@@ -172,7 +172,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a model computes."""
+    """Plan: the steps of a model's computation."""
 
     steps: tuple[Step, ...]
     """Of all tokens."""

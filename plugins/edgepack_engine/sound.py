@@ -18,7 +18,7 @@ class PairCheck:
         return None
 
     def bundle(self, bundle: Bundle, /) -> Iterable[str] | None:
-        """What is wrong with the bundle's plans; ``None`` for a bundle without one.
+        """Faults of the bundle's plans; ``None`` for a bundle without one.
 
         A plan is known by how it begins: what a manifest calls it is its maker's word.
         """

@@ -130,7 +130,7 @@ class WebBuilder:
         return gpu
 
     def _with_threads(self, model: PreparedModel) -> list[tuple[str, RuntimeArtifact]]:
-        """What a page that asks for threads fetches in the place of the other."""
+        """Runtime that a page fetches in the place of the other if it asks for threads."""
         if not self.threads:
             return []
         from edgepack_web.foundry.prove import prove_web

@@ -221,7 +221,7 @@ def _write_service_worker(root: Path, assets: Sequence[str]) -> None:
 
 
 def _note_sizes(assets: Sequence[Any], root: Path) -> None:
-    """What the compressed copies weigh, for loaders that ask for them by name."""
+    """Note the sizes of the compressed copies, for loaders that ask for them by name."""
     for asset in assets:
         if isinstance(asset, dict):
             for key, suffix in (("brotli", BROTLI), ("gzip", GZIP)):

@@ -54,7 +54,7 @@ class WindowsStaticBuilder:
 
 
 def missing(target: Target) -> Iterable[str]:
-    """What compiles the program, and wine where it cannot be fetched."""
+    """Missing tools to compile the program, and wine where it cannot be fetched."""
     yield from missing_tools(packages={"ziglang": "zig", "capstone": "capstone"})
     if not can_have_wine():
         yield "wine64"

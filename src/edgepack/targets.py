@@ -338,7 +338,7 @@ def _override(table: dict[str, Any], override: str) -> None:
 
 
 def _toml_value(text: str) -> Any:
-    """What TOML makes of the text; a word that is no TOML value is a string.
+    """Value of the text in TOML; a word that is no TOML value is a string.
 
     A shell takes the quotes away of ``--set platform.glibc="2.35"``: a number is a string where one is expected.
     """

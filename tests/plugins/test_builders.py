@@ -31,7 +31,7 @@ from edgepack.errors import (
     VerificationError,
 )
 from edgepack.files.store import Store, sha256_of
-from edgepack.finished_bundle import verify_again
+from edgepack.finished_bundle import VerifyOptions, verify_again
 from edgepack.foundry.link.reduced_library import reduce_runtime
 from edgepack.models.find.source import ingest
 from edgepack.models.reference import exported_model, reference_vectors
@@ -172,7 +172,10 @@ def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(
     assert archive is not None
     for path in (made.bundle.directory, archive):
         with host_context(story=Story(quiet=True), offline=True, store=own.store) as context:
-            assert verify_again(path, model=str(model), run=True, context=context).status == "passed"
+            assert (
+                verify_again(path, VerifyOptions(model=str(model), run=True), context=context).status
+                == "passed"
+            )
 
 
 FOLDERS = [
@@ -375,15 +378,17 @@ def test_a_bundle_from_elsewhere_does_not_set_its_own_limits_nor_name_what_is_fe
     # The program's interpreter lies where a sandbox shows nothing.
     monkeypatch.setattr("edgepack.verifier.run.find_sandbox", lambda: None)
     with pytest.raises(UsageError, match="its model is hf:someone/else, and edgepack does not fetch"):
-        verify_again(made, model=None, run=True, context=own)
+        verify_again(made, VerifyOptions(run=True), context=own)
     for limits in (None, ModelOptions(min_cosine=0.9999)):
         with pytest.raises(
             VerificationError, match="differ too much from the full-precision model: mean cosine"
         ):
-            verify_again(made, model=str(model), limits=limits, run=True, context=own)
+            verify_again(made, VerifyOptions(model=str(model), limits=limits, run=True), context=own)
     assert (
         verify_again(
-            made, model=str(model), limits=ModelOptions(min_long_cosine=0), run=True, context=own
+            made,
+            VerifyOptions(model=str(model), limits=ModelOptions(min_long_cosine=0), run=True),
+            context=own,
         ).mean_cosine
         < 0.985
     )

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
 from edgepack.foundry.toolchains.zig import zig_program
+from edgepack.foundry.units import ProgramSources
 from edgepack.records.target import Platform
 from edgepack.runner.freeze.sample_bundle import write_manifest
 from edgepack.runner.native.build import lay_interfaces

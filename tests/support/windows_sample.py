@@ -10,8 +10,8 @@ import pytest
 from onnx import numpy_helper
 
 from edgepack.context import BuildContext
-from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
+from edgepack.foundry.units import ProgramSources
 from edgepack.models.read.static import StaticTable
 from edgepack.records.target import Platform
 from edgepack.runner.freeze.sample_bundle import (

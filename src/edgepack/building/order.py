@@ -33,7 +33,7 @@ COMPILED = 500_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What is to be built, where, and by whom."""
+    """Order for a build: the target, the model, the output folder, and how the bundle is made."""
 
     target: Target
     model: str | None

@@ -23,7 +23,7 @@ from edgepack.verifier.trusted_bundles import remember
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a build made."""
+    """Result of a build: the bundle, its report, and the files that were written."""
 
     bundle: Bundle
     report: Report
@@ -38,7 +38,7 @@ class Outcome:
 
 
 def report_file_of(directory: Path) -> Path:
-    """Where a bundle's report lies: beside the bundle, so that it is no part of what devices get."""
+    """Path of a bundle's report: beside the bundle, so that it is no part of what devices get."""
     return directory.with_name(directory.name + ".report.json")
 
 
@@ -62,7 +62,7 @@ def hand_over(outcome: Outcome, key: PrivateKey | None, host: PluginHost, contex
 
 @contextmanager
 def _unchanged_by(plugin: str, outcome: Outcome) -> Iterator[None]:
-    """What a plugin is told of is still what was verified, or no longer has its name. Raises ``PluginError``."""
+    """Guard around a plugin's hook: a file that the hook changed loses its name. Raises ``PluginError``."""
     before = {file: sha256_of(file) for file in (outcome.report_file, *outcome.sent)}
     try:
         yield
@@ -83,7 +83,7 @@ def _unchanged_by(plugin: str, outcome: Outcome) -> Iterator[None]:
 
 
 def _set_aside(changed: Sequence[Path], plugin: str) -> Iterator[Path]:
-    """What was changed, under names that say so: nobody takes it for what was verified."""
+    """Move changed files away, under names that say so: nobody takes them for what was verified."""
     for path in changed:
         names = (path.with_name(f"{path.name}.changed-by-{plugin}{at or ''}") for at in count())
         aside = next(name for name in names if not os.path.lexists(name))

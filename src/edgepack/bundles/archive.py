@@ -32,7 +32,7 @@ TEXTS = (".txt", ".json")
 
 
 def archive_of(directory: Path) -> Path:
-    """Where the archive of the bundle in this folder lies."""
+    """Path of the archive of the bundle in this folder."""
     return directory.with_name(directory.name + ".tar.zst")
 
 

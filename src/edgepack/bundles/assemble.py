@@ -149,7 +149,7 @@ def _bill(
 
 
 def _libraries(runtime: RuntimeArtifact | None, runner: RunnerArtifact) -> tuple[Path, ...]:
-    """What goes into ``lib/``: nothing where the runtime is linked into the program or placed by the runner."""
+    """Files of ``lib/``: none where the runtime is linked into the program or placed by the runner."""
     if runtime is None or runtime.library is None or runner.placement is not None:
         return ()
     return (runtime.library, *runtime.companions)

@@ -104,24 +104,24 @@ def bundle_name(model: str, target: Target) -> str:
 
 
 def model_path(model: PreparedModel, runner: RunnerArtifact) -> str:
-    """Where the model, or the first piece of it, lies in a bundle."""
+    """Path in a bundle of the model, or of its first piece."""
     return runner.placement.model[0] if runner.placement else f"model/model{model.file.suffix}"
 
 
 def runtime_path(runtime: RuntimeArtifact, runner: RunnerArtifact) -> str:
-    """Where the runtime lies in a bundle; where it is linked into the program, that is the file that holds it."""
+    """Path in a bundle of the runtime; where it is linked into the program, of the file that holds it."""
     if runner.placement is not None:
         return runner.placement.runtime
     return runner.program if runtime.library is None else f"lib/{runtime.library.name}"
 
 
 def cpu_model_path(file: Path) -> str:
-    """Where the model's form for the processor lies."""
+    """Path in a bundle of the model's form for the processor."""
     return f"model/cpu{file.suffix}"
 
 
 def tokenizer_path(runner: RunnerArtifact) -> str:
-    """Where the tokenizer lies in a bundle: tokenizer.json, or what the runner has instead."""
+    """Path in a bundle of the tokenizer: tokenizer.json, or the file that the runner has instead."""
     if runner.placement is not None:
         return runner.placement.tokenizer
     return TOKENIZER if runner.tokenizer is None else f"model/{runner.tokenizer.name}"
@@ -192,14 +192,14 @@ def _command(runner: RunnerArtifact, source: ModelSource) -> list[str] | None:
 
 
 def _visits_section(runner: RunnerArtifact) -> dict[str, Any]:
-    """What a device asks a server for, where it downloads files and not the bundle."""
+    """Files that a device asks a server for, where it downloads files and not the bundle."""
     if runner.placement is None or not runner.placement.cold:
         return {}
     return {"visits": {"cold": list(runner.placement.cold), "warm": list(runner.placement.warm)}}
 
 
 def _gate_section(options: ModelOptions) -> dict[str, Any]:
-    """What the bundle was held to; ``{"gate": "off", …}`` where it was held to nothing."""
+    """Limits of the gate for this bundle; ``{"gate": "off", …}`` where it was off."""
     unasked = vars(ModelOptions())
     asked = {key: at for key, at in vars(options).items() if key in LIMITS and at != unasked[key]}
     return {"gate": options.gate, **asked}
@@ -225,7 +225,7 @@ def _target_section(target: Target) -> dict[str, Any]:
 
 
 def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, Any]:
-    """What derives from the source alone, and what was made of it."""
+    """Description of the model: what derives from the source alone, and what was made of it."""
     found = source_section(model.source)
     # In the order in which manifests have always had them: same inputs, same bytes.
     named = {key: found.pop(key) for key in NAMED if key in found}
@@ -443,7 +443,7 @@ def _check_link(directory: Path, name: str, folders: Set[str]) -> None:
 
 
 def _check_present(directory: Path, path: Path, *, known: Set[str]) -> None:
-    """What lies in the folder must be known, and of modes that let nobody change it or borrow another's rights."""
+    """Check that a file of the folder is known, and that its mode lets nobody change it or borrow another's rights."""
     name = path.relative_to(directory).as_posix()
     if name not in known:
         raise BundleError(

@@ -160,7 +160,7 @@ def _proof_row(proof: DeviceProof) -> dict[str, str]:
 
 
 def _tell_hints(failed: list[Result]) -> None:
-    """What to do, for each failure: the table says what is wrong."""
+    """Print the hint of each failure: the table says what is wrong."""
     for each in failed:
         if each.error and each.error.hint:
             say(f"{each.label}: {each.error.hint}", err=True)

@@ -32,11 +32,10 @@ from edgepack.cli.output import print_json, print_rich, say
 from edgepack.cli.signing import password_of, private_key
 from edgepack.errors import NotVerifiedError, UsageError
 from edgepack.records.bundle import Bundle
-from edgepack.records.target import GateLevel, Reading, Target
+from edgepack.records.target import GateLevel, Reading
 from edgepack.terminal_text import foreign
 
 if TYPE_CHECKING:
-    from edgepack.plugins.context import HostContext
     from edgepack.plugins.host import PluginHost
     from edgepack.records.device import DeviceResult, OnDevices
 
@@ -118,6 +117,7 @@ def bundle(
     from edgepack import pipeline
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
+    from edgepack.suitability.default import target_for
 
     host = load_plugins()
     if recipe:
@@ -135,7 +135,7 @@ def bundle(
         )
     key = None if sign is None else private_key(sign)
     with host_context(offline=offline, host=host) as context:
-        target = named_or_chosen(target_name, overrides, reading, model, host=host, context=context)
+        target = target_for(target_name, model, overrides, reading, host=host, context=context)
         outcome = pipeline.build(
             target,
             model=model,
@@ -171,26 +171,6 @@ def with_flags(
     target = host.target(name or target_of_this_machine(), overrides)
     flags, words = builder_flags(click_context, host.builder_of(target).options())
     return (*overrides, *flags), words
-
-
-def named_or_chosen(
-    name: str | None,
-    overrides: tuple[str, ...],
-    reading: Reading,
-    model: str | None,
-    *,
-    host: PluginHost,
-    context: HostContext,
-) -> Target:
-    """The target that the user named, or that the model chooses, which is said."""
-    from edgepack.suitability.default import choose_target
-    from edgepack.targets import with_reading
-
-    if name is not None:
-        return with_reading(host.target(name, overrides), reading)
-    chosen = choose_target(model, overrides, reading, host=host, context=context)
-    click.echo(f"target: {chosen.target.name}: {chosen.why}; `edgepack inspect` compares all", err=True)
-    return chosen.target
 
 
 def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
@@ -337,44 +317,26 @@ def verify(
         required = python_api.check_device(path, require_device, key=key, record=record, **limits)
         _say_required(path, required, as_json)
         return
+    asked: dict[str, Any] = {
+        **limits,
+        "model": model,
+        "gate": gate,
+        "reading": reading,
+        "run": run,
+        "seed": seed,
+        "key": key,
+        "min_version": min_version,
+        "offline": offline,
+        "progress": True,
+    }
     if devices:
+        password = None if sign is None else password_of(sign)
         found = python_api.verify_on(
-            path,
-            devices,
-            model=model,
-            gate=gate,
-            reading=reading,
-            run=run,
-            seed=seed,
-            key=key,
-            min_version=min_version,
-            bench=bench,
-            record=record,
-            sign=sign,
-            password=None if sign is None else password_of(sign),
-            offline=offline,
-            progress=True,
-            **limits,
+            path, devices, bench=bench, record=record, sign=sign, password=password, **asked
         )
         _say_devices(found, as_json)
         return
-    result = python_api.verify(
-        path,
-        model=model,
-        target=target_name,
-        min_cosine=min_cosine,
-        gate=gate,
-        reading=reading,
-        run=run,
-        seed=seed,
-        max_unpacked=max_unpacked,
-        key=key,
-        min_version=min_version,
-        write_vectors=write_vectors,
-        other_vectors=other_vectors,
-        offline=offline,
-        progress=True,
-    )
+    result = python_api.verify(path, write_vectors=write_vectors, other_vectors=other_vectors, **asked)
     if as_json:
         print_json(dataclasses.asdict(result))
     else:
@@ -511,12 +473,13 @@ def fetch(
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
+    from edgepack.suitability.default import target_for
 
     host = load_plugins()
     overrides, words = with_flags(host, target_name, overrides, click_context)
     model = one_model(*words, model)
     with host_context() as context:
-        target = named_or_chosen(target_name, overrides, reading, model, host=host, context=context)
+        target = target_for(target_name, model, overrides, reading, host=host, context=context)
         builder, story = host.builder_of(target), context.story
         # Its ``make`` refuses what cannot be built, before anything is fetched.
         builder.create(target, context)
@@ -534,4 +497,4 @@ def fetch(
     if as_json:
         print_json({"model": source.name, "cache": str(context.store.root)})
     else:
-        say(f"{source.name} can now be built for {target_name} with --offline")
+        say(f"{source.name} can now be built for {target.name} with --offline")

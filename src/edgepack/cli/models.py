@@ -90,7 +90,7 @@ def quantize(
 
 
 def _as_dict(made: Quantized) -> dict[str, Any]:
-    """What was made and how near it is, as plain data (schema 1)."""
+    """Result as plain data (schema 1): the model that was made, and how near it is to the original."""
     from dataclasses import asdict
 
     return {

@@ -64,7 +64,7 @@ class Endpoint:
         return base if base.endswith("/embeddings") else f"{base}/embeddings"
 
     def first_model(self) -> str:
-        """What the server calls its model; some take no request without that name."""
+        """Name of the model at the server; some take no request without it."""
         try:
             listed = self._ask("GET", self.endpoint.removesuffix("embeddings") + "models", None)
             self.model = str(listed["data"][0]["id"])
@@ -101,7 +101,7 @@ class Endpoint:
             network.pause(seconds)
 
     def _in_time(self, ask: Callable[[], Answer]) -> Answer:
-        """What was asked, or ``OutOfTime``: a server may send a byte now and then for ever, and each is in time."""
+        """Answer of the server, or ``OutOfTime``: a server may send a byte now and then for ever, and each is in time."""
         answered: SimpleQueue[Answer | Exception] = SimpleQueue()
 
         def put() -> None:
@@ -198,7 +198,7 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes, url: str) -> 
 
 
 def _message(said: str) -> str:
-    """What an error document says, in one line."""
+    """Message of an error document, in one line."""
     if said.startswith("<"):
         return "an HTML page"
     try:

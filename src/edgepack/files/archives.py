@@ -62,7 +62,7 @@ class BadArchive(Exception):  # noqa: N818 - what is wrong with an archive; call
 
 @dataclass(kw_only=True)
 class Budget:
-    """What an archive, and those inside it, may still unpack to."""
+    """Allowance of bytes and entries for an archive and those inside it."""
 
     bytes_left: int
     entries_left: int
@@ -70,7 +70,7 @@ class Budget:
 
     @classmethod
     def of(cls, archive: Path, *, entries: int = MAX_ENTRIES, most: int | None = None) -> Budget:
-        """What an archive of this size may unpack to: ``most`` bytes, where that is said. Raises ``BadArchive``."""
+        """Allowance of an archive of this size: ``most`` bytes, where that is said. Raises ``BadArchive``."""
         try:
             size = archive.stat().st_size
         except OSError as error:
@@ -162,7 +162,7 @@ def inside(name: str) -> PurePosixPath:
 
 
 def outside(name: str) -> BadArchive:
-    """What to say of a path that leads out of the archive."""
+    """Error about a path that leads out of the archive."""
     return BadArchive(f"it holds a path that leads out of it: {name!r}", hint="do not trust this archive")
 
 
@@ -384,7 +384,7 @@ def _unpacked(file: io.BufferedReader) -> Iterator[IO[bytes]]:
 
 @_noticing_damage
 def _members_of_deb(file: io.BufferedReader, budget: Budget) -> Iterator[ArchiveMember]:
-    """What a Debian package installs: an ``ar`` archive has a compressed tar in it."""
+    """Files that a Debian package installs: an ``ar`` archive has a compressed tar in it."""
     if file.read(8) != _AR_MAGIC:
         raise tarfile.ReadError("not a Debian package")
     while header := file.read(60):

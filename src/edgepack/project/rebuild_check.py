@@ -45,7 +45,7 @@ _UMASK = 0o077
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuild:
-    """What is to be built: all that the second process needs to know."""
+    """Order for the second process that builds a bundle again: all that it needs to know."""
 
     target: Target
     model: str | None

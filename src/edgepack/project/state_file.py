@@ -26,7 +26,7 @@ _PARTS = {"key": str, "digest": str, "files": dict, "delegates": list}
 
 
 def memory_of(key: str, outcome: Outcome) -> dict[str, Any]:
-    """What is to be remembered of a bundle that was made. It lies where it is to stay."""
+    """Record of a bundle that was made, for the next time. The bundle lies where it is to stay."""
     folder = outcome.bundle.directory
     names = [*names_beside(folder), *(each.file for each in outcome.report.packages)]
     return {
@@ -38,7 +38,7 @@ def memory_of(key: str, outcome: Outcome) -> dict[str, Any]:
 
 
 def names_beside(folder: Path) -> list[str]:
-    """What lies beside every bundle: packages come to that."""
+    """Names of the files that lie beside every bundle: packages come to that."""
     return [each(folder).name for each in (archive_of, provenance_file, report_file_of)]
 
 

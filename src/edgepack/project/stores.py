@@ -22,7 +22,7 @@ _opened: dict[str, SharedStore] = {}
 
 
 def address_of(named: str | None, project: str | None) -> str | None:
-    """What an option names, else ``EDGEPACK_STORE``, else what the project file does; a folder's path is absolute."""
+    """Address of the store: an option's, else ``EDGEPACK_STORE``'s, else the project file's; a folder's path is absolute."""
     said = named or os.environ.get(VARIABLE) or project
     return str(Path(said).expanduser().absolute()) if said and "://" not in said else said or None
 

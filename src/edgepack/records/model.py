@@ -113,7 +113,7 @@ class Head:
 
     @property
     def noun(self) -> str:
-        """What a model with such a head is."""
+        """Kind of model that has such a head."""
         return "a reranker" if self.task == "rank" else "a classifier"
 
 
@@ -243,7 +243,7 @@ class ModelSource:
 
     @property
     def noun(self) -> str:
-        """What such a model is."""
+        """Kind of model, with its article."""
         if self.head:
             return self.head.noun
         return self.outputs.noun if self.outputs else "an embedding model"

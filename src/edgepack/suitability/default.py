@@ -10,7 +10,7 @@ from edgepack.plugins.builder import Builder
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.recipes.registry import passes_of
-from edgepack.records.target import Reading, Target
+from edgepack.records.target import UNSAID, Reading, Target
 from edgepack.suitability.decide import REFUSALS, require_suitable
 from edgepack.targets import DefaultTarget, defaults_of_this_machine, with_reading
 
@@ -23,40 +23,79 @@ class Chosen:
     why: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A default target of this machine that takes the settings."""
+
+    default: DefaultTarget
+    target: Target
+    builder: Builder
+
+
+def target_for(
+    name: str | None,
+    model: str | None,
+    overrides: Sequence[str],
+    reading: Reading,
+    *,
+    host: PluginHost,
+    context: HostContext,
+) -> Target:
+    """The target that the user named, or that the model chooses, which is said. Raises as ``choose_target``."""
+    if name is not None:
+        return with_reading(host.target(name, overrides), reading)
+    chosen = choose_target(model, overrides, reading, host=host, context=context)
+    context.story.tell(f"target: {chosen.target.name}: {chosen.why}; `edgepack inspect` compares all")
+    return chosen.target
+
+
 def choose_target(
     model: str | None, overrides: Sequence[str], reading: Reading, *, host: PluginHost, context: HostContext
 ) -> Chosen:
     """The first of this machine's targets that takes the model and the settings; the last that takes the settings is not asked, for
     what it refuses the build refuses.
 
-    Raises ``UsageError`` on a machine without targets, what the last says of settings that none takes, before a model is
-    fetched, and what is raised where the model cannot be had.
+    Raises what ``candidates`` raises before a model is fetched, and what is raised where the model cannot be had.
     """
     # What is said of the model while it is asked about is said by the build.
     aside = replace(context, story=Story(quiet=True))
-    possible: list[tuple[DefaultTarget, Target, Builder]] = []
+    *asked, last = candidates(overrides, reading, host=host, context=aside)
+    with context.story.step("model"):
+        source = ingest(model, reading=last.target.model.reading, context=context)
+    said = ""
+    for each in asked:
+        name = each.default.target
+        try:
+            require_suitable(source, each.target, each.builder, context=aside)
+        except REFUSALS as error:
+            said = error.message if name in error.message else f"{name}: {error.message}"
+        else:
+            return Chosen(target=each.target, why=each.default.why)
+    why = last.default.why
+    return Chosen(target=last.target, why=f"{why} ({said})" if said else why)
+
+
+def candidates(
+    overrides: Sequence[str] = (), reading: Reading = UNSAID, *, host: PluginHost, context: HostContext
+) -> list[Candidate]:
+    """This machine's default targets that take the settings, the better first; at least one.
+
+    Raises ``UsageError`` on a machine without targets, and what the last says of settings that none takes.
+    """
+    possible: list[Candidate] = []
     refused: EdgepackError | None = None
     for default in defaults_of_this_machine():
         try:
             target = _target(default, overrides, reading, host)
-            possible.append((default, target, _builder(target, host, aside)))
+            possible.append(
+                Candidate(default=default, target=target, builder=_builder(target, host, context))
+            )
         except REFUSALS as error:
             refused = error
     if not possible:
         assert refused is not None
         raise refused
-    with context.story.step("model"):
-        source = ingest(model, reading=possible[-1][1].model.reading, context=context)
-    said = ""
-    for default, target, builder in possible[:-1]:
-        try:
-            require_suitable(source, target, builder, context=aside)
-        except REFUSALS as error:
-            said = error.message if default.target in error.message else f"{default.target}: {error.message}"
-        else:
-            return Chosen(target=target, why=default.why)
-    default, target, _ = possible[-1]
-    return Chosen(target=target, why=f"{default.why} ({said})" if said else default.why)
+    return possible
 
 
 def _target(default: DefaultTarget, overrides: Sequence[str], reading: Reading, host: PluginHost) -> Target:

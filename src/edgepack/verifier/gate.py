@@ -200,7 +200,7 @@ def _hint(
     source: ModelSource,
     context: BuildContext,
 ) -> str:
-    """What would help: a better bundle, limits that it keeps, or the texts of the full gate where these are not in the cache."""
+    """Hint to what would help: a better bundle, limits that it keeps, or the texts of the full gate where these are not in the cache."""
     if context.offline and any("was not measured (" in each.shortfall for each in missed):
         target = bundle.manifest["target"]["name"]
         return (

@@ -66,7 +66,7 @@ def unsealed(copy: Bundle) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What a bundle has to answer, where that is not its golden vectors."""
+    """Expected answers of a bundle, where they are not its golden vectors."""
 
     texts: Sequence[str]
     vectors: Sequence[Sequence[float]]
@@ -147,7 +147,7 @@ def _interpreter(bundle: Bundle, context: BuildContext) -> str:
 
 
 def _lesser(*proofs: LevelProof) -> LevelProof:
-    """What is said of a level is true of both."""
+    """Lower of two proofs of a level: what is said of a level is true of both."""
     return min(proofs, key=lambda proof: (proof.proved, proof.min_cosine))
 
 

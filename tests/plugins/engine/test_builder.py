@@ -14,6 +14,7 @@ from edgepack.records.model import Pooling
 from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
 from edgepack_engine.builder import create_builder, sources
+from edgepack_windows import engine as windows
 
 WIDE: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128}
 
@@ -118,3 +119,15 @@ def test_what_is_compiled() -> None:
 @pytest.mark.parametrize("name", ["linux-armv7-fast", "linux-riscv64-fast", "macos-arm64", "macos-x64"])
 def test_it_builds_for_other_processors(context: HostContext, name: str) -> None:
     assert create_builder(load_plugins().target(name), context)
+
+
+def test_windows_has_a_builder_of_its_own(context: HostContext) -> None:
+    with pytest.raises(
+        TargetError, match="builder engine makes bundles for linux and macos, not for windows"
+    ):
+        create_builder(load_plugins().target("windows-x64-fast"), context)
+    assert windows.create_builder(load_plugins().target("windows-x64-fast", ["attention=float"]), context)
+    with pytest.raises(TargetError, match="builder windows-engine makes bundles for windows, not for linux"):
+        windows.create_builder(load_plugins().target("windows-x64-fast", ["platform.os=linux"]), context)
+    with pytest.raises(TargetError, match="int8 weights and activations by token, not recipe fp16"):
+        windows.create_builder(load_plugins().target("windows-x64-fast", ["model.recipe=fp16"]), context)

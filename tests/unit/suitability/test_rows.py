@@ -1,6 +1,7 @@
 """The word of `edgepack inspect` about each target, beside what `edgepack bundle` decides of the same model."""
 
 import json
+import platform
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,11 +27,12 @@ from edgepack.plugins.supported_outputs import with_supported_outputs
 from edgepack.recipes.expected import expected
 from edgepack.recipes.registry import passes_for
 from edgepack.records.model import ModelSource
-from edgepack.records.target import Reading, Target
+from edgepack.records.target import UNSAID, Reading, Target
 from edgepack.reports.budget import foretell_budget, foretell_from_weights
 from edgepack.runner.native.build import Program
 from edgepack.suitability.decide import REFUSALS
-from edgepack.suitability.rows import suitability
+from edgepack.suitability.default import choose_target
+from edgepack.suitability.rows import recommended, suitability
 
 WIDE: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128}
 
@@ -48,7 +50,7 @@ def _no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "freeze_runner", compiles)
     monkeypatch.setattr("edgepack_tensorrt.builder.with_engine", lambda prepared, **named: prepared)
     monkeypatch.setattr("edgepack_tensorrt.builder.TensorrtBuilder.libraries", None)
-    for module in ("builder", "static"):
+    for module in ("builder", "engine", "static"):
         monkeypatch.setattr(f"edgepack_windows.{module}.find_wine", lambda **named: None)
 
 
@@ -182,6 +184,32 @@ def test_targets_are_said_to_take_a_model_or_why_not(tmp_path: Path, context: Ho
     assert not said["linux-x86-fast"].taken
     assert said["linux-x86-fast"].reason == "a matrix of 48 x 32 is no multiple of 16 x 64"
     assert "--target linux-x86-min" in said["linux-x86-fast"].hint
+
+
+@pytest.mark.parametrize("name", ["bert", "deberta", "static"])
+def test_what_is_recommended_is_what_bundle_takes(
+    name: str, tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Target and recipe, of which the fast target has another where it is named."""
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    MODELS[name](tmp_path)
+    host = context.plugins()
+    chosen = choose_target(str(tmp_path), (), UNSAID, host=host, context=context).target
+    source = ingest(str(tmp_path), context=context)
+    row = recommended(source, suitability(source, host, context=context), host, context=context)
+    assert row is not None and (row.target, row.recipe) == (chosen.name, chosen.model.recipe)
+
+
+def test_another_target_is_recommended_where_no_default_takes_the_model(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "s390x")
+    write_module(tmp_path)
+    source = ingest(str(tmp_path), context=context)
+    rows = suitability(source, only(("linux-arm64-min", "windows-x64-static"), context), context=context)
+    row = recommended(source, rows, context.plugins(), context=context)
+    assert row is not None and row in rows and row.taken
+    assert recommended(source, [replace(row, taken=False)], context.plugins(), context=context) is None
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Weights:
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """What is measured of weights."""
+    """Measures of a model's weights."""
 
     files: tuple[Path, ...]
     """Those that hold the weights."""

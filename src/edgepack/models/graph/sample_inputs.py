@@ -59,7 +59,7 @@ def longest_sequence(model: onnx.ModelProto) -> int:
 
 
 def _first_position(model: onnx.ModelProto, ids: str) -> int:
-    """Where counting begins: 0, or in graphs of fairseq's kind, which add the padding's id last, the one after that."""
+    """Number of the first position: 0, or in graphs of fairseq's kind, which add the padding's id last, the one after that."""
     added = next((node for node in model.graph.node if node.op_type == "Add" and ids in node.output), None)
     if added is None:
         return 0

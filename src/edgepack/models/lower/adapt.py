@@ -157,7 +157,7 @@ def _cast_input(model: onnx.ModelProto, name: str, kind: int, prefix: str) -> No
 
 
 def _try_out(model: onnx.ModelProto, file: Path, context: BuildContext | None) -> Mapping[str, np.ndarray]:
-    """What every output is for a small batch with padding."""
+    """Run the model on a small batch with padding: every output by its name."""
     session = session_for(model.SerializeToString(), name=file.name, context=context)
     names = [each.name for each in session.get_outputs()]
     try:

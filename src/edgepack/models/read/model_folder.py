@@ -83,7 +83,7 @@ class ModelFolder:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What sentence-transformers says of the model as a whole."""
+        """Settings of sentence-transformers for the model as a whole."""
         return self.optional(SETTINGS)
 
     @cached_property

@@ -20,7 +20,7 @@ _OFFSET_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet"})
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts:
-    """What is to be put before texts, by purpose."""
+    """Prompts that are put before texts, by purpose."""
 
     texts: Mapping[str, str]
     default: str | None

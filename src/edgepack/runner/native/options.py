@@ -97,7 +97,7 @@ def _options(command: str) -> Iterator[Option]:
 
 
 def help_of(command: str, *, served: bool = True) -> str:
-    """What ``--help`` prints; ``served``: of a program with a server."""
+    """Text of ``--help``; ``served``: of a program with a server."""
     said = _table()[command]
     program = "embed" if command == "embed" else f"embed {command}"
     line = said.get("served" if served else "not_served", "")
@@ -128,7 +128,7 @@ def _entry(name: str, text: str) -> str:
 
 
 def bash_completion() -> str:
-    """What bash completes after ``embed``: options, their choices, and files."""
+    """Completion of ``embed`` for bash: options, their choices, and files."""
     lines = []
     for command in commands():
         names = " ".join(name for each in options_of(command) if not each.hidden for name in each.names)

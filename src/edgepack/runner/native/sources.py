@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
-from edgepack.foundry.link.sources import LANGUAGES
+from edgepack.foundry.units import LANGUAGES
 from edgepack.runner.native.options import option_headers
 
 EXPORTS = (
@@ -61,7 +61,7 @@ FEATURES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Encoder:
-    """What computes vectors inside a program: C++ that implements ``encoder/encoder.h``."""
+    """Encoder of a program: C++ that implements ``encoder/encoder.h``."""
 
     sources: Mapping[str, str]
     """Place → text."""
@@ -128,7 +128,7 @@ def library_sources(encoder: Encoder, features: Iterable[str] = (), *, key: str 
 def _sources(
     encoder: Encoder, own: str, features: Iterable[str], form: Literal["program", "library"], key: str
 ) -> dict[str, str]:
-    """What is common, the form's own folder, the features' sources, all headers, and the list of the features."""
+    """Sources of a program: the common ones, the form's own folder, the features' sources, all headers, and the list of the features."""
     every = [place for each in FEATURES.values() for place in (*each.both, *each.program, *each.library)]
     wanted = [place for name in features for place in (*FEATURES[name].both, *getattr(FEATURES[name], form))]
     found = {
