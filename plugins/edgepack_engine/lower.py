@@ -370,9 +370,7 @@ class _Lowering:
         if added is not None and not bias and self._is_product(added.input[0]):
             name, bias = added.input
         if self._is_product(name):
-            return self._product(
-                [self._matrix(name)], [self.graph.vector(bias)], ACTIVATIONS[node.op_type]
-            )
+            return self._product([self._matrix(name)], [self.graph.vector(bias)], ACTIVATIONS[node.op_type])
         return self._of_numbers(node, node.output[0])
 
     def _is_gate(self, node: onnx.NodeProto) -> bool:
@@ -488,7 +486,10 @@ class _Lowering:
         for first in range(0, len(bias), AT_ONCE):
             some = slice(first, first + AT_ONCE)
             part = replace(
-                matrix, name=f"{matrix.name}.{first}", weights=matrix.weights[:, some], scales=matrix.scales[some]
+                matrix,
+                name=f"{matrix.name}.{first}",
+                weights=matrix.weights[:, some],
+                scales=matrix.scales[some],
             )
             before = len(self.steps)
             made = self._columns([part], source)

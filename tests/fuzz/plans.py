@@ -329,18 +329,16 @@ def _behind(chance: np.random.Generator) -> Plan:
     return _with_layers(chance, steps, normed, heads)
 
 
-def _with_layers(
-    chance: np.random.Generator, steps: tuple[Step, ...], normed: Buffer, heads: Buffer
-) -> Plan:
+def _with_layers(chance: np.random.Generator, steps: tuple[Step, ...], normed: Buffer, heads: Buffer) -> Plan:
     unit, raised, few, many = (Buffer(width=64) for _ in range(4))
     bytes = Buffer(width=64, bytes=1)
     pooled, bent, dense, logs, sum, vector = (Buffer(width=256) for _ in range(6))
     text = Buffer(width=256, bytes=1)
 
-    def row(operation: Operation, sources: tuple[Buffer, ...], target: Buffer, *sizes: int, **more: Any) -> Step:
-        return Step(
-            operation=operation, inputs=sources, outputs=[target], sizes=sizes, tensors=[], **more
-        )
+    def row(
+        operation: Operation, sources: tuple[Buffer, ...], target: Buffer, *sizes: int, **more: Any
+    ) -> Step:
+        return Step(operation=operation, inputs=sources, outputs=[target], sizes=sizes, tensors=[], **more)
 
     def quantized(source: Buffer, target: Buffer) -> Step:
         return Step(

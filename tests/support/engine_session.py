@@ -61,7 +61,9 @@ def session_vectors(
 
     Raises ``ValueError`` with the error's code.
     """
-    return _computed(library, plan, tokens, dimension=dimension, threads=threads, times=times, kernels=kernels)
+    return _computed(
+        library, plan, tokens, dimension=dimension, threads=threads, times=times, kernels=kernels
+    )
 
 
 def session_tokens(

@@ -83,7 +83,7 @@ struct Kernels {
     void (*norm_heads)(const Heads &);
 };
 
-constexpr size_t MOST_SIZE = 256;  // of a head
+constexpr size_t MOST_SIZE = 512;  // of a head
 constexpr size_t KEYS = 128, QUERIES = 120;  // that attention has together; the second is a multiple of any level's ROWS
 // Keys of a text are padded to whole vectors of any level, or to whole tiles.
 constexpr size_t padded_keys(size_t tokens) {
