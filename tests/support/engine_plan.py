@@ -132,7 +132,7 @@ class _Text:
 
     def alter(self, step: Any) -> None:
         count, kind = step.sizes
-        a, b, *_ = (*step.numbers, 0.0, 0.0)
+        a, b = [*step.numbers, 0.0, 0.0][:2]
         self._beside_zeros(step, altered(kind, self.buffers[step.inputs[0]][:, :count], a, b))
 
     def combine(self, step: Any) -> None:

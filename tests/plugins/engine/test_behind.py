@@ -21,7 +21,7 @@ from tests.unit.models.outputs.test_three_heads import write_three
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
-from edgepack.records.model import Dense, DenseActivation, LayerNorm, ModelSource, Pooling, Unit
+from edgepack.records.model import Dense, DenseActivation, Layer, LayerNorm, ModelSource, Pooling, Unit
 from edgepack.records.target import ModelOptions
 from edgepack_engine.lower import lower
 from edgepack_engine.plan import Operation, Plan
@@ -54,7 +54,7 @@ def dense(activation: DenseActivation | None, **others: Any) -> Write:
 
     def write(folder: Path, _: HostContext) -> ModelSource:
         source = write_family(folder, "bert", std=0.1)[0]
-        layers = (Unit(), layer(folder, activation, **others))
+        layers: tuple[Layer, ...] = (Unit(), layer(folder, activation, **others))
         if others.get("residual"):
             layers += (LayerNorm(file=folder / "dense.safetensors", size=LONGER),)
         return replace(source, pooling=Pooling(dense=layers), dimension=LONGER)

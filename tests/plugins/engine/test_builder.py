@@ -45,8 +45,8 @@ def test_a_model_is_prepared_once(tmp_path: Path, context: HostContext) -> None:
 def test_queries_that_are_filled_up_may_be_longer_than_texts(tmp_path: Path) -> None:
     source, _ = write_family(tmp_path, "bert", **WIDE)
     assert longest_of(source) == source.max_length == 16
-    sides = {"query": Side(length=20, least=32), "document": Side(length=12)}
-    vectors = MultiVector(dense=(), dimension=64, **sides)
+    query, document = Side(length=20, least=32), Side(length=12)
+    vectors = MultiVector(dense=(), dimension=64, query=query, document=document)
     assert longest_of(replace(source, outputs=Outputs(multi_vector=vectors))) == 32
 
 

@@ -208,19 +208,19 @@ def test_norms(level: Any, shapes: Any) -> None:
         if sums is not None:
             assert np.array_equal(sums, rounded)
         total, output, weight = total[:, :counted], output[:, :counted], weight[:counted]
-        used = [None if each is None else each[..., :counted] for each in used]
+        added, factors = (None if each is None else each[..., :counted] for each in used[2:])
         centered = total if without_mean else total - total.mean(axis=1, keepdims=True)
         wanted = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + epsilon) * weight
         # Sums of up to 768 numbers in 32 bits.
-        close(output, wanted + (0 if used[2] is None else used[2]), of=2e-6)
+        close(output, wanted + (0 if added is None else added), of=2e-6)
         parts = {"x": total.astype("<f4"), "weight": weight}
-        if used[2] is not None and not without_mean:
-            parts["shift"] = used[2]
+        if added is not None and not without_mean:
+            parts["shift"] = added
         kind = "SimplifiedLayerNormalization" if without_mean else "LayerNormalization"
         stock = computed(kind, parts, domain="", epsilon=epsilon, axis=-1)
-        close(output, stock + (used[2] if without_mean and used[2] is not None else 0), of=1e-5)
+        close(output, stock + (added if without_mean and added is not None else 0), of=1e-5)
         if quantized is not None:
-            numbers = output if used[3] is None else output * used[3]
+            numbers = output if factors is None else output * factors
             check_bytes(quantized[:, :counted], ranges, numbers, unsigned=False)
             assert (quantized[:, counted:] == 128).all()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.plugins.engine.test_behind import MODELS as BEHIND_MODELS
 from tests.plugins.engine.test_lowering import ALBERT, WIDE
 from tests.support.checkpoints import write_head
 from tests.support.families import FAMILIES, write_family
@@ -18,7 +19,7 @@ from edgepack.records.target import Target
 from edgepack.suitability.rows import suitability
 from edgepack_engine.builder import FILE
 
-pytestmark = pytest.mark.slow  # each model is prepared for each target
+pytestmark = [pytest.mark.slow, pytest.mark.tools("python")]  # each model is prepared for each target
 BEGIN, END = "<!-- begin models -->\n", "<!-- end models -->"
 KINDS_OF_REFUSAL = 5
 NAMES = {
@@ -44,6 +45,14 @@ HEADS = {
     "a reranker": {"num_labels": 1},
     "a classifier": {"num_labels": 3},
 }
+BEHIND = {
+    "several poolings": "joined",
+    "a Dense module": "Dense Tanh",
+    "SPLADE": "SPLADE of BERT",
+    "ColBERT": "ColBERT",
+    "BGE-M3": "BGE-M3",
+}
+"""What is called so in test_behind.py."""
 
 
 def family(kind: str) -> Callable[[Path, HostContext], ModelSource]:
@@ -63,6 +72,7 @@ def head(shape: dict[str, int]) -> Callable[[Path, HostContext], ModelSource]:
 MODELS = {
     **{name: family(kind) for kind, name in NAMES.items()},
     **{name: head(shape) for name, shape in HEADS.items()},
+    **{name: BEHIND_MODELS[called] for name, called in BEHIND.items()},
 }
 
 

@@ -62,6 +62,13 @@ POOLED = (
 )
 
 
+def hidden_of(plan: Plan) -> Buffer:
+    """What is pooled."""
+    (hidden,) = plan.pooled[0].inputs
+    assert isinstance(hidden, Buffer)
+    return hidden
+
+
 def plans() -> list[Any]:
     """Each with one pooling."""
     return [
@@ -74,7 +81,7 @@ def pooled_plans() -> list[Any]:
     """Each with each pooling."""
     return [
         pytest.param(
-            with_pooling(without_clamped_rows(plan).steps, plan.pooled[0].inputs[0], mode, unit=unit),
+            with_pooling(without_clamped_rows(plan).steps, hidden_of(plan), mode, unit=unit),
             id=f"{name}, {mode.name}{', unit' if unit else ''}",
         )
         for plan, name in zip(sound_plans()[:3], NAMES, strict=False)
@@ -193,8 +200,7 @@ def test_vectors_of_zeros_stay_zeros(library: Path, file: Path) -> None:
     plan = sound_plans()[1]
     *before, norm = plan.steps
     norm = replace(norm, tensors=[None, np.zeros(plan.vector.width, "<f4"), None, None])
-    hidden = plan.pooled[0].inputs[0]
-    write_plan(with_pooling((*before, norm), hidden, Pooled.LAST, unit=True), file)
+    write_plan(with_pooling((*before, norm), hidden_of(plan), Pooled.LAST, unit=True), file)
     made = session.session_vectors(library, file, texts(3, 7), dimension=plan.vector.width)
     assert not made.any()
 
