@@ -15,7 +15,7 @@ from edgepack.records.outputs import MultiVector, Outputs, Side
 from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
 from edgepack_engine.builder import create_builder, longest_of, sources
-from edgepack_windows import engine as windows
+from edgepack_windows import encoders as windows
 
 WIDE: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128}
 
@@ -133,8 +133,8 @@ def test_windows_has_a_builder_of_its_own(context: HostContext) -> None:
         TargetError, match="builder engine makes bundles for linux and macos, not for windows"
     ):
         create_builder(load_plugins().target("windows-x64-fast"), context)
-    assert windows.create_builder(load_plugins().target("windows-x64-fast", ["attention=float"]), context)
+    assert windows.create_engine(load_plugins().target("windows-x64-fast", ["attention=float"]), context)
     with pytest.raises(TargetError, match="builder windows-engine makes bundles for windows, not for linux"):
-        windows.create_builder(load_plugins().target("windows-x64-fast", ["platform.os=linux"]), context)
+        windows.create_engine(load_plugins().target("windows-x64-fast", ["platform.os=linux"]), context)
     with pytest.raises(TargetError, match="int8 weights and activations by token, not recipe fp16"):
-        windows.create_builder(load_plugins().target("windows-x64-fast", ["model.recipe=fp16"]), context)
+        windows.create_engine(load_plugins().target("windows-x64-fast", ["model.recipe=fp16"]), context)

@@ -50,7 +50,7 @@ def _no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "freeze_runner", compiles)
     monkeypatch.setattr("edgepack_tensorrt.builder.with_engine", lambda prepared, **named: prepared)
     monkeypatch.setattr("edgepack_tensorrt.builder.TensorrtBuilder.libraries", None)
-    for module in ("builder", "engine", "static"):
+    for module in ("builder", "encoders"):
         monkeypatch.setattr(f"edgepack_windows.{module}.find_wine", lambda **named: None)
 
 
