@@ -182,10 +182,7 @@ def test_targets_are_said_to_take_a_model_or_why_not(tmp_path: Path, context: Ho
     assert not said["linux-x86-static"].taken
     assert "is not a static model" in said["linux-x86-static"].reason
     assert not said["linux-x86-fast"].taken
-    assert (
-        said["linux-x86-fast"].reason
-        == "the engine has no step for operator Div where this graph has it"
-    )
+    assert said["linux-x86-fast"].reason == "the engine has no step for operator Div where this graph has it"
     assert "--target linux-x86-min" in said["linux-x86-fast"].hint
 
 
