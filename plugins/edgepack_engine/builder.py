@@ -60,8 +60,12 @@ class EngineBuilder:
     outputs: tuple[str, ...] = OUTPUTS
 
     def require_model(self, source: ModelSource) -> None:
-        self._require_steps(source)
+        self.require_plan(source)
         require_native(source, context=self.context)
+
+    def require_plan(self, source: ModelSource) -> None:
+        """Raise ``UnsupportedModelError`` for a model that no plan can be made of, whoever tokenizes its texts."""
+        self._require_steps(source)
 
     def _require_steps(self, source: ModelSource) -> None:
         """Raise ``UnsupportedModelError`` for a graph that no plan can be made of, whatever its numbers are."""
@@ -166,11 +170,11 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
 def engine_builder(target: Target, *, serve: bool, attention: str, context: BuildContext) -> EngineBuilder:
     """The builder for any system that a program can be linked for. Raises ``UsageError`` or ``TargetError``."""
     require_runtime(target.platform, context=context)
-    _require_by_token(target, context)
+    require_by_token(target, context)
     return EngineBuilder(target=target, context=context, serve=serve, attention=attention)
 
 
-def _require_by_token(target: Target, context: BuildContext) -> None:
+def require_by_token(target: Target, context: BuildContext) -> None:
     """Refuse a recipe whose result no step computes, before the model is fetched and minutes go into it.
 
     What passes of other plugins make is only known when they have made it. Raises ``TargetError``.

@@ -79,7 +79,7 @@ def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     [
         ("se", ["search", "serve-web"]),
         ("bundle --target linux-riscv", ["linux-riscv64-fast", "linux-riscv64-min"]),
-        ("verify --target web", ["web-wasm"]),
+        ("verify --target web", ["web-fast", "web-wasm"]),
         ("bundle --recipe int4", ["int4", "int4-int8"]),
         ("quantize -r int4", ["int4", "int4-int8"]),
         ("search -r float", ["float-levels"]),
