@@ -39,7 +39,7 @@ class EngineWebBuilder:
         return None
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        module, licenses = web_assembly(context=self.context)
+        module, licenses = web_assembly(model.file, context=self.context)
         self.context.note(f"{ENGINE}, {module.stat().st_size / 1e6:.2f} MB")
         return make_page(
             model,
