@@ -13,7 +13,7 @@ MODULE = "engine.wasm"
 MAGIC = b"\0asm"
 OWN = "wasm"
 """Folder of what the session asks a system for, and of what a host calls."""
-SHARED = ("base/error.h", "base/threads.", "encoder/encoder.h", "tokenizer/table.")
+SHARED = ("base/error.h", "base/file.h", "base/threads.", "encoder/encoder.h", "tokenizer/table.")
 """Of the native program: what the session includes."""
 KERNELS = ("kernels.cc", "kernels_simd128.cc")
 ALLOCATOR = "libc/wasi/emmalloc/emmalloc.c"
