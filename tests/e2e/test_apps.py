@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.bundles import bundle_in, made_bundle
+from tests.support.command import edgepack
 from tests.support.languages import go, required
 from tests.support.once import made_once
 from tests.support.small_models import write_small_bert
@@ -55,6 +56,13 @@ def test_one_file_has_the_bits_of_the_folder(packed: Bundle, tmp_path: Path) -> 
     words = ("--out", "raw", "--", *TEXTS)
     assert said(file, *words) == said(packed.program, *words)
     assert b"the same bits as where it was made" in said(file, "--self-test")
+
+
+def test_one_file_is_verified_as_any_package(packed: Bundle) -> None:
+    model = packed.directory.parents[1] / "small-bert"
+    done = edgepack("verify", "--run", "--offline", "--model", str(model), str(beside(packed, "*.embed")))
+    assert done.returncode == 0, done.stderr
+    assert "verified" in done.stdout
 
 
 def test_with_musl_it_runs_in_a_root_that_holds_nothing_else(packed: Bundle, tmp_path: Path) -> None:
