@@ -78,7 +78,7 @@ def test_with_musl_it_runs_in_a_root_that_holds_nothing_else(packed: Bundle, tmp
     root.mkdir()
     shutil.copy(beside(made, "*.embed"), root / "embed")
     words = ("--out", "raw", "--", *TEXTS)
-    inside = [Path("/usr/bin/unshare"), "--map-root-user"] if os.geteuid() else []
+    inside: list[str | Path] = [Path("/usr/bin/unshare"), "--map-root-user"] if os.geteuid() else []
     made_there = said(*inside, Path(CHROOT), str(root), "/embed", *words)
     assert made_there == said(packed.program, *words)
     assert [path.name for path in root.iterdir()] == ["embed"]
