@@ -52,7 +52,7 @@ class Order:
         """The bundle's folder, of a model of this name. Raises ``ModelError`` for no name, ``OutputError`` for a folder that is taken."""
         if not name.isprintable():
             raise ModelError(f"the model is called {name!r}, which cannot be shown", hint="rename its folder")
-        folder = self.output / bundle_name(name, self.target)
+        folder = self.output / bundle_name(name, self.target.name)
         require_free(folder, force=self.force)
         return folder
 

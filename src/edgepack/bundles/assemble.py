@@ -138,7 +138,7 @@ def _bill(
     shipped = [file for file in files if file["part"] == "model"]
     return sbom(
         components,
-        name=bundle_name(model.source.name, target),
+        name=bundle_name(model.source.name, target.name),
         summary=target.summary,
         model_card=model_card(model, target.model, shipped),
         kind=runtime.kind if runtime else None,

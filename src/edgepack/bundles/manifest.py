@@ -98,9 +98,9 @@ def is_part_name(name: str) -> bool:
     return re.fullmatch(r"[a-z][a-z0-9-]{0,31}", name) is not None and name != "manifest"
 
 
-def bundle_name(model: str, target: Target) -> str:
+def bundle_name(model: str, target: str) -> str:
     """``MODEL-TARGET``, without the model's organisation, in letters that no shell, unit or package's script reads as more than letters."""
-    return re.sub(r"[^\w.+-]+", "-", f"{model.rpartition('/')[2]}-{target.name}").lstrip(".-")
+    return re.sub(r"[^\w.+-]+", "-", f"{model.rpartition('/')[2]}-{target}").lstrip(".-")
 
 
 def model_path(model: PreparedModel, runner: RunnerArtifact) -> str:
@@ -141,7 +141,7 @@ def build_manifest(
     """The manifest (schema 1) of a bundle with these files, as ``file_entry`` says them."""
     return {
         "schema": SCHEMA,
-        "name": bundle_name(model.source.name, target),
+        "name": bundle_name(model.source.name, target.name),
         "version": target.version,
         "edgepack": edgepack.__version__,
         "target": _target_section(target),

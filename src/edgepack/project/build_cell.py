@@ -71,7 +71,7 @@ def _make(order: Job, *, context: HostContext) -> Result:
         target = _target(cell, context)
         source = ingest(cell.wanted.model, reading=target.model.reading, context=context)
         output = Path(cell.wanted.output)
-        place = output / bundle_name(source.name, target)
+        place = output / bundle_name(source.name, target.name)
         if order.claims is None:
             output = context.work_dir / "made"
         else:

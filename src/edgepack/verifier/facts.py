@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.bundles.floor import require_compatible_elf
+from edgepack.bundles.manifest import bundle_name
 from edgepack.bundles.model_section import source_section
 from edgepack.errors import BundleError, ModelError, VerificationError
 from edgepack.files.store import disk_errors
@@ -129,7 +130,7 @@ def _unknown(said: Mapping[str, Any], found: Mapping[str, Any]) -> set[str]:
 def _require_name(bundle: Bundle) -> None:
     """The bundle is called by its model and its target."""
     model, target = str(bundle.manifest["model"].get("name")), str(bundle.manifest["target"].get("name"))
-    if bundle.manifest["name"] != (name := f"{model.rpartition('/')[2]}-{target}"):
+    if bundle.manifest["name"] != (name := bundle_name(model, target)):
         raise VerificationError(
             f"the manifest calls the bundle {_shown(bundle.manifest['name'])}; by its model and target it is {_shown(name)}",
             hint="build it again",
