@@ -39,7 +39,7 @@ def module(folder: Path) -> Path:
 
 def skip_unless_taken(form: str) -> None:
     """Node has relaxed SIMD from 22 on."""
-    asked = [find_node(), "-p", "process.versions.node"]
+    asked: list[str | Path] = [find_node(), "-p", "process.versions.node"]
     version = subprocess.run(asked, capture_output=True, encoding="utf-8", check=True).stdout
     if form == RELAXED and int(version.partition(".")[0]) < 22:
         pytest.skip(f"Node {version.strip()} has no relaxed SIMD")
