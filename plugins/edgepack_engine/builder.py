@@ -55,6 +55,7 @@ class EngineBuilder:
     target: Target
     context: BuildContext
     serve: bool = False
+    library: bool = False
     attention: str = "int8"
     outputs: tuple[str, ...] = ()
 
@@ -120,7 +121,12 @@ class EngineBuilder:
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         twin = self._twin(model)
         made = link_encoder(
-            model, dict(sources()), serve=self.serve, platform=self.target.platform, context=self.context
+            model,
+            dict(sources()),
+            library=self.library,
+            serve=self.serve,
+            platform=self.target.platform,
+            context=self.context,
         )
         return replace(made, by_level=True, exact=ARITHMETIC, twin=twin)
 
@@ -169,11 +175,13 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     return engine_builder(target, context=context, **read_options(target, OPTIONS))
 
 
-def engine_builder(target: Target, *, serve: bool, attention: str, context: BuildContext) -> EngineBuilder:
+def engine_builder(
+    target: Target, *, serve: bool, library: bool = False, attention: str, context: BuildContext
+) -> EngineBuilder:
     """The builder for any system that a program can be linked for. Raises ``UsageError`` or ``TargetError``."""
-    require_runtime(target.platform, context=context)
+    require_runtime(target.platform, shared=library, context=context)
     require_by_token(target, context)
-    return EngineBuilder(target=target, context=context, serve=serve, attention=attention)
+    return EngineBuilder(target=target, context=context, serve=serve, library=library, attention=attention)
 
 
 def require_by_token(target: Target, context: BuildContext) -> None:

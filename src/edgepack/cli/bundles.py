@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -118,14 +117,10 @@ def bundle(
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
     from edgepack.suitability.default import target_for
+    from edgepack.targets import overrides_of
 
     host = load_plugins()
-    if recipe:
-        overrides = (*overrides, f"model.recipe={recipe}")
-    if gate:
-        overrides = (*overrides, f"model.gate={gate}")
-    if formats:
-        overrides = (*overrides, f"package.formats={json.dumps(formats)}")
+    overrides = (*overrides, *overrides_of(recipe=recipe, gate=gate, packages=formats))
     overrides, words = with_flags(host, target_name, overrides, click_context)
     model = one_model(*words, model)
     if sign and check_reproducible:
@@ -135,7 +130,7 @@ def bundle(
         )
     key = None if sign is None else private_key(sign)
     with host_context(offline=offline, host=host) as context:
-        target = target_for(target_name, model, overrides, reading, host=host, context=context)
+        target = target_for(target_name, model, overrides, reading, context=context)
         outcome = pipeline.build(
             target,
             model=model,
@@ -144,7 +139,6 @@ def bundle(
             bench=bench,
             prices=prices,
             key=key,
-            host=host,
             context=context,
         )
         if check_reproducible:
@@ -453,8 +447,8 @@ def fetch(
     host = load_plugins()
     overrides, words = with_flags(host, target_name, overrides, click_context)
     model = one_model(*words, model)
-    with host_context() as context:
-        target = target_for(target_name, model, overrides, reading, host=host, context=context)
+    with host_context(host=host) as context:
+        target = target_for(target_name, model, overrides, reading, context=context)
         builder, story = host.builder_of(target), context.story
         # Its ``make`` refuses what cannot be built, before anything is fetched.
         builder.create(target, context)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from tests.support.families import write_family
 
-from edgepack.errors import TargetError, UnsupportedModelError
+from edgepack.errors import TargetError, UnsupportedModelError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.model import Pooling
 from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
-from edgepack_engine.builder import create_builder, sources
+from edgepack_engine.builder import EngineBuilder, create_builder, sources
 from edgepack_windows import encoders as windows
 
 WIDE: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128}
@@ -114,6 +114,19 @@ def test_devices_of_another_system_are_refused(context: HostContext) -> None:
 def test_what_is_compiled() -> None:
     names = [name for name, _ in sources()]
     assert {"session.h", "session.cc", "kernels.inc", "kernels_avx512.cc"} <= set(names)
+
+
+def test_libembed_is_an_option_where_there_are_shared_libraries(context: HostContext) -> None:
+    made = create_builder(target("library=true"), context)
+    assert isinstance(made, EngineBuilder) and made.library
+    assert not create_builder(target(), context).library  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="no shared libraries for devices with musl"):
+        create_builder(
+            replace(made.target, platform=replace(made.target.platform, glibc=None, libc="musl")), context
+        )
+    macos = load_plugins().target("macos-arm64")
+    with pytest.raises(UsageError, match="no shared libraries for macOS"):
+        create_builder(replace(macos, options={**macos.options, "library": True}), context)
 
 
 @pytest.mark.parametrize("name", ["linux-armv7-fast", "linux-riscv64-fast", "macos-arm64", "macos-x64"])

@@ -37,14 +37,14 @@ bool said(const embed::Error &error) {
 
 // Memory for a plan of so many bytes, which stays the host's to fill until `open`; 0: there is not as much.
 EXPORT(reserve) void *reserve(size_t size) {
-    embed::file = {static_cast<const uint8_t *>(aligned_alloc(embed::ALIGNMENT, (size + embed::ALIGNMENT - 1) / embed::ALIGNMENT * embed::ALIGNMENT)), size};
-    return const_cast<uint8_t *>(embed::file.data);
+    embed::lent = {static_cast<const uint8_t *>(aligned_alloc(embed::ALIGNMENT, (size + embed::ALIGNMENT - 1) / embed::ALIGNMENT * embed::ALIGNMENT)), size};
+    return const_cast<uint8_t *>(embed::lent.data);
 }
 
 // 1 where the plan is sound; else 0, and `message` says why.
 EXPORT(open) int open_plan() {
     if (said(embed::open_encoder("", "the plan", 1, module().encoder))) return 0;
-    memcpy(&module().header, embed::file.data, sizeof(embed::Header));
+    memcpy(&module().header, embed::lent.data, sizeof(embed::Header));
     return 1;
 }
 

@@ -1,12 +1,9 @@
 #include "wasm/system.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
@@ -15,41 +12,39 @@
 #include <new>
 #include <string>
 
+#include "base/file.h"
+
 namespace embed {
 
-File file;
+Lent lent;
+
+File::~File() {}
+
+int File::open(const std::string &) {
+    size_ = lent.size;
+    return lent.data ? 0 : ENOENT;
+}
+
+bool File::read(uint64_t place, void *to, size_t size) const {
+    if (place > lent.size || size > lent.size - place) return false;
+    memcpy(to, lent.data + place, size);
+    return true;
+}
 
 }  // namespace embed
 
 namespace {
 
 constexpr size_t PAGE = 65536;
-constexpr int ONLY = 3;  // the number of the file
 
 }  // namespace
 
 extern "C" {
 
-int open(const char *, int, ...) { return embed::file.data ? ONLY : (errno = ENOENT, -1); }
-int close(int) { return 0; }
-
-int fstat(int, struct stat *status) {
-    *status = {};
-    status->st_mode = S_IFREG;
-    status->st_size = off_t(embed::file.size);
-    return 0;
-}
-
 // It lies in memory already, and stays when nobody maps it any more.
-void *mmap(void *, size_t, int, int, int, off_t) { return const_cast<uint8_t *>(embed::file.data); }
+void *mmap(void *, size_t, int, int, int, off_t) { return const_cast<uint8_t *>(embed::lent.data); }
 int munmap(void *, size_t) { return 0; }
 int madvise(void *, size_t, int) { return 0; }
-
-ssize_t pread(int, void *to, size_t size, off_t place) {
-    const size_t begin = std::min(size_t(place), embed::file.size), count = std::min(size, embed::file.size - begin);
-    memcpy(to, embed::file.data + begin, count);
-    return ssize_t(count);
-}
 
 // There are no threads.
 int pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) { return EAGAIN; }

@@ -5,10 +5,10 @@
 
 namespace embed {
 
-struct File {
+struct Lent {
     const uint8_t *data = nullptr;
     size_t size = 0;
 };
-extern File file;
+extern Lent lent;
 
 }  // namespace embed
