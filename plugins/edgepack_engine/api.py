@@ -7,6 +7,8 @@ from edgepack_engine.builder import ARITHMETIC as ARITHMETIC
 from edgepack_engine.builder import EngineBuilder as EngineBuilder
 from edgepack_engine.builder import engine_builder as engine_builder
 from edgepack_engine.builder import require_by_token
+from edgepack_engine.plan import SELDOM
+from edgepack_engine.sound import has_steps
 from edgepack_engine.wasm import MODULE, RELAXED, wasm_module
 
 
@@ -16,7 +18,7 @@ def plan_builder(target: Target, *, attention: str, context: BuildContext) -> En
     return EngineBuilder(target=target, context=context, attention=attention)
 
 
-def web_assembly(*, context: BuildContext) -> tuple[Path, Path, tuple[Path, ...]]:
-    """WebAssembly module that computes plans, its form for relaxed SIMD, and the licences of what is in both."""
-    folder = wasm_module(context=context)
+def web_assembly(plan: Path, *, context: BuildContext) -> tuple[Path, Path, tuple[Path, ...]]:
+    """WebAssembly module that computes a plan, its form for relaxed SIMD, and the licences of what is in both."""
+    folder = wasm_module(seldom=has_steps(plan, SELDOM), context=context)
     return folder / MODULE, folder / RELAXED, tuple(sorted((folder / "licenses").iterdir()))

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import onnx
 
 from edgepack.api import UnsupportedModelError
 from edgepack_engine.graph import HINT, Array, Graph, attribute, inputs_of
-from edgepack_engine.plan import MOST_SIZE, PANEL
+from edgepack_engine.plan import MOST_SIZE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,11 @@ class Attended:
     scale: float
     """0: one over the root of the heads' size."""
     reach: Reach
+
+    @property
+    def turned(self) -> bool:
+        """Whether queries and keys are turned by their positions."""
+        return self.query.frequencies is not None or self.key.frequencies is not None
 
 
 def attended(graph: Graph, node: onnx.NodeProto) -> Attended:
@@ -151,10 +157,16 @@ def _distances(graph: Graph, node: onnx.NodeProto) -> Array:
     return table.reshape(-1, table.shape[-1]).astype("<f4")
 
 
+def head_places(heads: int, size: int, wide: int, *, turned: bool) -> Array:
+    """Places of the numbers of heads that are ``wide`` apart: where they are turned in pairs, each half at the beginning of a half."""
+    one = np.arange(size)
+    if turned:
+        one = np.concatenate([one[: size // 2], wide // 2 + one[: size // 2]])
+    return (wide * np.arange(heads)[:, None] + one).reshape(-1)
+
+
 def require_size(size: int) -> None:
-    """Raise ``UnsupportedModelError`` for heads that are no whole vectors, or too large."""
-    if size % PANEL:
-        raise UnsupportedModelError(f"heads of {size} numbers are no multiple of {PANEL}", hint=HINT)
+    """Raise ``UnsupportedModelError`` for heads that are too large."""
     if size > MOST_SIZE:
         raise UnsupportedModelError(f"heads of {size} numbers are above {MOST_SIZE}", hint=HINT)
 

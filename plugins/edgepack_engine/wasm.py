@@ -40,10 +40,13 @@ LICENSES = {
 """Of what is compiled in, as zig has it."""
 
 
-def wasm_module(*, context: BuildContext) -> Path:
-    """A folder of the store with the module in both forms and ``licenses/``. Raises ``MissingToolError`` or ``ToolError``."""
+def wasm_module(*, seldom: bool = True, context: BuildContext) -> Path:
+    """A folder of the store with the module in both forms and ``licenses/``; without ``seldom`` for plans that have no step of ``SELDOM``.
+
+    Raises ``MissingToolError`` or ``ToolError``.
+    """
     zig = zig_program()
-    texts = dict(module_sources())
+    texts = dict(module_sources(seldom=seldom))
     inputs = {
         "zig": context.run([zig, "version"]).strip(),
         "flags": " ".join((*TARGET, *CXX, *HEADERS, *LINK, repr(FORMS))),
@@ -63,10 +66,10 @@ def wasm_module(*, context: BuildContext) -> Path:
     return context.store.cached("engine-wasm", inputs, make)
 
 
-def module_sources() -> Iterator[tuple[str, str]]:
+def module_sources(*, seldom: bool = True) -> Iterator[tuple[str, str]]:
     """Place → text of all that is compiled, but for the allocator."""
     yield from source_files(*SHARED).items()
-    for name, text in sources():
+    for name, text in sources(seldom=seldom):
         if not name.startswith("kernels") or name.endswith((".h", ".inc")) or name in KERNELS:
             yield name, text
     for each in sorted((files(__package__) / "csrc" / OWN).iterdir(), key=lambda each: each.name):

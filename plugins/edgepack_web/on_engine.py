@@ -27,7 +27,7 @@ class EngineWebBuilder:
     page: PageOptions
     plans: EngineBuilder
     context: BuildContext
-    outputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ("sparse",)
 
     def require_model(self, source: ModelSource) -> None:
         self.plans.require_plan(source)
@@ -39,13 +39,14 @@ class EngineWebBuilder:
         return None
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        module, relaxed, licenses = web_assembly(context=self.context)
+        module, relaxed, licenses = web_assembly(model.file, context=self.context)
         self.context.note(f"{ENGINE}, {module.stat().st_size / 1e6:.2f} MB")
         return make_page(
             model,
             engine=OwnEngine(module=module, relaxed=relaxed),
             licenses=licenses,
             options=self.page,
+            outputs=self.outputs,
             exact=ARITHMETIC,
             context=self.context,
         )

@@ -36,7 +36,11 @@ class EncoderBuilder:
 
     builder: StaticBuilder | EngineBuilder
     layout: PeLayout
-    outputs: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Outputs of the other builder's programs."""
+        return self.builder.outputs
 
     def require_model(self, source: ModelSource) -> None:
         self.builder.require_model(source)

@@ -42,7 +42,7 @@ class Norm(ctypes.Structure):
         ("epsilon", c_float),
         ("without_mean", c_bool),
         *((name, c_void_p) for name in ("sum", "output", "quantized", "ranges")),
-        *((name, c_size_t) for name in ("rows", "width")),
+        *((name, c_size_t) for name in ("rows", "width", "counted")),
     ]
 
 
@@ -71,7 +71,7 @@ class Attention(ctypes.Structure):
         *((name, c_void_p) for name in ("query", "key", "value", "output")),
         *(
             (name, c_size_t)
-            for name in ("stride", "output_stride", "tokens", "heads", "groups", "size", "radius")
+            for name in ("stride", "output_stride", "tokens", "keys", "heads", "groups", "size", "radius")
         ),
         *((name, c_bool) for name in ("causal", "in_floats")),
         ("scale", c_float),
@@ -92,7 +92,7 @@ class Gating(ctypes.Structure):
 class Heads(ctypes.Structure):
     _fields_ = [
         ("first", c_void_p),
-        *((name, c_size_t) for name in ("rows", "stride", "count", "size")),
+        *((name, c_size_t) for name in ("rows", "stride", "count", "size", "counted")),
         ("weight", c_void_p),
         ("epsilon", c_float),
         *((name, c_void_p) for name in ("positions", "turns")),

@@ -15,7 +15,7 @@ struct Norm {
     float *sum, *output;               // [rows, width]; the first, of what was added, may be null
     uint8_t *quantized;                // [rows, width]; may be null
     float *ranges;                     // [rows]
-    size_t rows, width;
+    size_t rows, width, counted;       // numbers of a row beyond those that count are 0
 };
 
 struct Quantization {
@@ -43,7 +43,8 @@ struct Attention {
     const float *query, *key, *value;  // of the text's first token and the first head
     float *output;                     // may be where queries are
     size_t stride, output_stride;      // of query, key and value, and of what is made
-    size_t tokens, heads, groups, size;  // `groups`: heads of keys and values
+    size_t tokens, keys;               // the first `keys` are those that all attend to
+    size_t heads, groups, size;        // `groups`: heads of keys and values
     size_t radius;                     // of a window to both sides; 0: none
     bool causal;                       // whether a token attends only to itself and what is before
     bool in_floats;                    // and not in whole numbers
@@ -64,6 +65,7 @@ struct Gating {
 struct Heads {
     float *first;                      // of the first row
     size_t rows, stride, count, size;
+    size_t counted;                    // of each head; the others are 0
     const float *weight;               // [size], of a norm without mean
     float epsilon;
     const uint32_t *positions;         // [rows]
@@ -81,7 +83,7 @@ struct Kernels {
     void (*norm_heads)(const Heads &);
 };
 
-constexpr size_t MOST_SIZE = 256;  // of a head
+constexpr size_t MOST_SIZE = 512;  // of a head
 constexpr size_t KEYS = 128, QUERIES = 120;  // that attention has together; the second is a multiple of any level's ROWS
 // Keys of a text are padded to whole vectors of any level, or to whole tiles.
 constexpr size_t padded_keys(size_t tokens) {

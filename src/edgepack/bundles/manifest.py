@@ -186,8 +186,7 @@ def _runtime_section(runtime: RuntimeArtifact, runner: RunnerArtifact) -> dict[s
 def _command(runner: RunnerArtifact, source: ModelSource) -> list[str] | None:
     if runner.command is None:
         return None
-    compared = source.head is None and (source.outputs is None or source.outputs.dense)
-    features = () if compared else ("--features",)
+    features = ("--features",) if source.ranks else ()
     return list(runner.command or (runner.program, *features, *JSON_LINES))
 
 

@@ -56,8 +56,7 @@ def passes_of(recipe: str | tuple[Pass, ...], context: BuildContext) -> tuple[Pa
 
 def passes_for(source: ModelSource, options: ModelOptions, context: BuildContext) -> tuple[Pass, ...]:
     """Those for this model: ``options.score_recipe``'s where it gives no vector for comparing texts."""
-    ranks = source.head or (source.outputs and not source.outputs.dense)
-    return passes_of((options.for_scores() if ranks else options).recipe, context)
+    return passes_of((options.for_scores() if source.ranks else options).recipe, context)
 
 
 def pass_named(name: str, context: BuildContext) -> Extension:

@@ -242,6 +242,11 @@ class ModelSource:
         return tuple(name for name, there in said.items() if there)
 
     @property
+    def ranks(self) -> bool:
+        """Whether it gives no vector for comparing texts: what counts is the order of what it gives."""
+        return self.head is not None or (self.outputs is not None and not self.outputs.dense)
+
+    @property
     def noun(self) -> str:
         """Kind of model, with its article."""
         if self.head:

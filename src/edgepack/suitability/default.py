@@ -9,6 +9,7 @@ from edgepack.models.find.source import ingest
 from edgepack.plugins.builder import Builder
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.registry import passes_of
+from edgepack.records.model import ModelSource
 from edgepack.records.target import UNSAID, Reading, Target
 from edgepack.suitability.decide import REFUSALS, require_suitable
 from edgepack.targets import DefaultTarget, defaults_of_this_machine, with_reading
@@ -63,6 +64,9 @@ def choose_target(
     said = ""
     for each in asked:
         name = each.default.target
+        if lost := order_lost(source, each, last):
+            said = f"{name}: {lost}"
+            continue
         try:
             require_suitable(source, each.target, each.builder, context=aside)
         except REFUSALS as error:
@@ -71,6 +75,15 @@ def choose_target(
             return Chosen(target=each.target, why=each.default.why)
     why = last.default.why
     return Chosen(target=last.target, why=f"{why} ({said})" if said else why)
+
+
+def order_lost(source: ModelSource, candidate: Candidate, last: Candidate) -> str:
+    """Why a model of which the order counts is better made for the last candidate; empty: it is not."""
+    nearer = last.target.model.score_recipe
+    if not source.ranks or nearer is None or candidate.target.model.score_recipe == nearer:
+        return ""
+    recipe = f"recipe {nearer}" if isinstance(nearer, str) else "another recipe"
+    return f"the order of what {source.noun} gives takes {recipe}"
 
 
 def candidates(

@@ -11,7 +11,7 @@ from edgepack.records.model import ModelSource
 from edgepack.records.suitability import Suitability
 from edgepack.records.target import Target
 from edgepack.suitability.decide import REFUSALS, Suited, require_suitable
-from edgepack.suitability.default import candidates
+from edgepack.suitability.default import candidates, order_lost
 from edgepack.suitability.measured import Made, measured
 from edgepack.targets import device_here, device_of
 
@@ -33,6 +33,7 @@ def recommended(
     """
     try:
         defaults = candidates(context=replace(context, story=Story(quiet=True)))
+        defaults = [each for each in defaults if not order_lost(source, each, defaults[-1])]
     except REFUSALS:
         defaults = []
     taken = (row for each in defaults if (row := _row(source, each.target, context)).taken)
@@ -73,8 +74,7 @@ def _row(source: ModelSource, target: Target, context: HostContext) -> Suitabili
 
 
 def _recipe_of(suited: Suited, target: Target) -> str:
-    ranks = suited.source.head or (suited.source.outputs and not suited.source.outputs.dense)
-    recipe = (target.model.for_scores() if ranks else target.model).recipe
+    recipe = (target.model.for_scores() if suited.source.ranks else target.model).recipe
     return recipe if isinstance(recipe, str) else ""
 
 

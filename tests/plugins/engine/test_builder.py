@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from tests.support.families import write_family
 
-from edgepack.errors import TargetError, UnsupportedModelError, UsageError
+from edgepack.errors import TargetError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.model import Pooling
+from edgepack.records.outputs import MultiVector, Outputs, Side
 from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
-from edgepack_engine.builder import EngineBuilder, create_builder, sources
+from edgepack_engine.builder import EngineBuilder, create_builder, longest_of, sources
 from edgepack_windows import encoders as windows
 
 WIDE: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128}
@@ -35,18 +36,24 @@ def test_a_model_is_prepared_once(tmp_path: Path, context: HostContext) -> None:
     )
     assert model.oracle is not None
     assert model.oracle.suffix == ".onnx"
-    assert model.file.read_bytes()[:8] == b"EDGEPLN1"
+    assert model.file.read_bytes()[:8] == b"EDGEPLN2"
     assert create_builder(target(), context).prepare_model(source).file == model.file
     other = replace(source, pooling=Pooling(mode="cls"))
     assert create_builder(target(), context).prepare_model(other).file != model.file
 
 
-def test_a_vector_that_more_than_pooling_makes_is_refused(tmp_path: Path, context: HostContext) -> None:
+def test_queries_that_are_filled_up_may_be_longer_than_texts(tmp_path: Path) -> None:
     source, _ = write_family(tmp_path, "bert", **WIDE)
-    joined = replace(source, pooling=Pooling(mode="cls", joined=("mean",)))
-    with pytest.raises(UnsupportedModelError, match=r"no pooling as cls \+ mean pooling") as caught:
-        create_builder(target(), context).prepare_model(joined)
-    assert "--target linux-x86" in str(caught.value.hint)
+    assert longest_of(source) == source.max_length == 16
+    query, document = Side(length=20, least=32), Side(length=12)
+    vectors = MultiVector(dense=(), dimension=64, query=query, document=document)
+    assert longest_of(replace(source, outputs=Outputs(multi_vector=vectors))) == 32
+
+
+def test_only_programs_for_steps_that_are_seldom_have_them() -> None:
+    usual, others = (dict(sources(seldom=seldom)) for seldom in (False, True))
+    assert {"each.cc"} == others.keys() - usual.keys()
+    assert {"no_each.cc"} == usual.keys() - others.keys()
 
 
 BY_TENSOR = '{pass = "fuse"}, {pass = "int8-dynamic", activations = "tensor"}'

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.checkpoints import write_head
 from tests.support.families import write_family
 from tests.support.static_models import write_module
 
@@ -37,6 +38,16 @@ def test_each_model_gets_the_best_that_takes_it(choose: Choose, tmp_path: Path) 
         "static": "linux-x86-static",
     }
     assert "linux-x86-fast" in found["deberta"].why
+
+
+def test_a_model_of_which_the_order_counts_gets_the_recipe_that_keeps_it(
+    choose: Choose, tmp_path: Path
+) -> None:
+    model = write_head(tmp_path / "reranker", "BertForSequenceClassification", num_labels=1)
+    found = choose(model)
+    assert found.target.name == "linux-x86-min"
+    assert "linux-x86-fast: the order of what a reranker gives takes recipe int8-near" in found.why
+    assert choose(model, "model.recipe=int8").target.name == "linux-x86-fast"
 
 
 def test_what_is_set_decides_too(choose: Choose, tmp_path: Path) -> None:

@@ -202,6 +202,7 @@ def link_encoder(
     encoder: Mapping[str, str],
     *,
     includes: Sequence[Path] = (),
+    outputs: tuple[str, ...] = (),
     library: bool = False,
     serve: bool = False,
     platform: Platform,
@@ -212,13 +213,14 @@ def link_encoder(
 
     ``encoder`` is C++17, file name → text, headers too. It implements the interface of ``encoder/encoder.h``: an ``Encoder`` that makes
     vectors of batches, and ``open_encoder``, as docs/tutorials/encoder.md says. ``includes`` are folders of others' headers.
-    No exceptions, no RTTI. A builder that needs no runtime returns none. With ``library`` there is also libembed, with that encoder; with ``serve`` the program has ``embed serve``.
+    No exceptions, no RTTI. ``outputs`` are what it gives beside vectors (``RunnerArtifact.outputs``): ``tokens`` through ``TokenVectors``.
+    A builder that needs no runtime returns none. With ``library`` there is also libembed, with that encoder; with ``serve`` the program has ``embed serve``.
 
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
     ``MissingToolError`` or ``ToolError``.
     """
     program = Program(
-        encoder=own_encoder(encoder, includes),
+        encoder=own_encoder(encoder, includes, outputs),
         features=_chosen(library=library, serve=serve),
         platform=platform,
         glibc=glibc,

@@ -95,7 +95,9 @@ def ort_encoder(runtime: Literal["linked", "loaded"]) -> Encoder:
     return Encoder(sources=found, runtime=runtime, outputs=("scores", "sparse", "tokens"))
 
 
-def own_encoder(sources: Mapping[str, str], includes: Sequence[Path] = ()) -> Encoder:
+def own_encoder(
+    sources: Mapping[str, str], includes: Sequence[Path] = (), outputs: tuple[str, ...] = ()
+) -> Encoder:
     """A plugin's, file name → text. The headers of ``includes`` lie in ``include``; of two with the same place the first is taken."""
     headers = {
         f"include/{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8", errors="replace")
@@ -103,7 +105,8 @@ def own_encoder(sources: Mapping[str, str], includes: Sequence[Path] = ()) -> En
         for path in sorted(folder.rglob("*"))
         if path.suffix in HEADERS and path.is_file()
     }
-    return Encoder(sources={**headers, **{f"encoder/own/{name}": text for name, text in sources.items()}})
+    own = {f"encoder/own/{name}": text for name, text in sources.items()}
+    return Encoder(sources={**headers, **own}, outputs=outputs)
 
 
 def program_sources(

@@ -257,6 +257,7 @@ Batch Embedder::batch_of(const std::vector<Encoding> &encoded, const size_t *cho
         auto fill = [&](std::vector<int64_t> &column, int64_t filler) {
             column.resize((row + 1) * batch.length, filler);
         };
+        batch.sizes.push_back(text.ids.size());
         batch.ids.insert(batch.ids.end(), text.ids.begin(), text.ids.end());
         batch.types.insert(batch.types.end(), text.types.begin(), text.types.end());
         batch.mask.insert(batch.mask.end(), std::min(text.ids.size(), text.attended), 1);
