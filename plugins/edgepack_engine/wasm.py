@@ -54,7 +54,7 @@ def wasm_module(*, seldom: bool = True, context: BuildContext) -> Path:
     }
 
     def make(folder: Path) -> None:
-        work = context.work_dir / "engine-wasm"
+        work = context.work_dir / ("engine-wasm-whole" if seldom else "engine-wasm")
         for name, text in texts.items():
             (work / name).parent.mkdir(parents=True, exist_ok=True)
             (work / name).write_text(text, encoding="utf-8")
