@@ -227,7 +227,7 @@ def _taken(graph: Graph, name: str) -> tuple[Array, onnx.NodeProto]:
 
 
 def head_places(heads: int, size: int, wide: int, *, turned: bool) -> Array:
-    """Where the numbers of heads lie that are ``wide`` apart: where they are turned in pairs, each half at the beginning of a half."""
+    """Places of the numbers of heads that are ``wide`` apart: where they are turned in pairs, each half at the beginning of a half."""
     one = np.arange(size)
     if turned:
         one = np.concatenate([one[: size // 2], wide // 2 + one[: size // 2]])

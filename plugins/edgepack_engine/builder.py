@@ -56,12 +56,17 @@ class EngineBuilder:
     target: Target
     context: BuildContext
     serve: bool = False
+    library: bool = False
     attention: str = "int8"
     outputs: tuple[str, ...] = OUTPUTS
 
     def require_model(self, source: ModelSource) -> None:
-        self._require_steps(source)
+        self.require_plan(source)
         require_native(source, context=self.context)
+
+    def require_plan(self, source: ModelSource) -> None:
+        """Raise ``UnsupportedModelError`` for a model that no plan can be made of, whoever tokenizes its texts."""
+        self._require_steps(source)
 
     def _require_steps(self, source: ModelSource) -> None:
         """Raise ``UnsupportedModelError`` for a graph that no plan can be made of, whatever its numbers are."""
@@ -107,13 +112,21 @@ class EngineBuilder:
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         twin = self._twin(model)
-        made = self._linked(model, self.target.platform, serve=self.serve)
+        made = self._linked(model, self.target.platform, library=self.library, serve=self.serve)
         return replace(made, by_level=True, exact=ARITHMETIC, twin=twin)
 
-    def _linked(self, model: PreparedModel, platform: Platform, *, serve: bool) -> RunnerArtifact:
+    def _linked(
+        self, model: PreparedModel, platform: Platform, *, library: bool = False, serve: bool = False
+    ) -> RunnerArtifact:
         code = sources(seldom=has_steps(model.file, SELDOM))
         return link_encoder(
-            model, dict(code), outputs=self.outputs, serve=serve, platform=platform, context=self.context
+            model,
+            dict(code),
+            outputs=self.outputs,
+            library=library,
+            serve=serve,
+            platform=platform,
+            context=self.context,
         )
 
     def _twin(self, model: PreparedModel) -> Path | None:
@@ -121,7 +134,7 @@ class EngineBuilder:
         if self.target.platform.os != "macos":
             return None
         here = Platform(os="linux", arch=platform.machine(), glibc="2.28")
-        made = self._linked(model, here, serve=False)
+        made = self._linked(model, here)
         # What is linked next for this bundle lies in the same folder.
         return Path(shutil.copy(made.directory / made.program, self.context.work_dir / "twin"))
 
@@ -163,14 +176,16 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     return engine_builder(target, context=context, **read_options(target, OPTIONS))
 
 
-def engine_builder(target: Target, *, serve: bool, attention: str, context: BuildContext) -> EngineBuilder:
+def engine_builder(
+    target: Target, *, serve: bool, library: bool = False, attention: str, context: BuildContext
+) -> EngineBuilder:
     """The builder for any system that a program can be linked for. Raises ``UsageError`` or ``TargetError``."""
-    require_runtime(target.platform, context=context)
-    _require_by_token(target, context)
-    return EngineBuilder(target=target, context=context, serve=serve, attention=attention)
+    require_runtime(target.platform, shared=library, context=context)
+    require_by_token(target, context)
+    return EngineBuilder(target=target, context=context, serve=serve, library=library, attention=attention)
 
 
-def _require_by_token(target: Target, context: BuildContext) -> None:
+def require_by_token(target: Target, context: BuildContext) -> None:
     """Refuse a recipe whose result no step computes, before the model is fetched and minutes go into it.
 
     What passes of other plugins make is only known when they have made it. Raises ``TargetError``.

@@ -118,7 +118,7 @@ class _Columns:
 
     @property
     def of_buffer(self) -> Array | None:
-        """Where the numbers of all lie."""
+        """Places of the numbers of all."""
         whole = np.concatenate(self.places)
         return None if len(whole) == self.width else whole
 

@@ -120,7 +120,10 @@ class MacPlatform:
 
     def check(self, options: RuntimeOptions) -> None:
         if options.shared:
-            _no_runtimes()
+            raise UsageError(
+                "there are no shared libraries for macOS here: no ONNX Runtime and no libembed",
+                hint="edgepack bundle --target macos-arm64, without library",
+            )
         if options.glibc or options.platform.isa:
             raise UsageError("programs for macOS have no glibc and no isa", hint="omit it")
 

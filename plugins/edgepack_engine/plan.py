@@ -65,7 +65,7 @@ class Activation(IntEnum):
 
 
 class Function(IntEnum):
-    """What is done to each number; the first two parameters are the step's."""
+    """Functions of each number; parameters are the step's numbers."""
 
     SCALED = 0
     RAISED = 1
@@ -83,7 +83,7 @@ class Function(IntEnum):
 
 
 class Combination(IntEnum):
-    """What is made of two numbers."""
+    """Functions of two numbers."""
 
     ADDED = 0
     SUBTRACTED = 1
@@ -91,7 +91,7 @@ class Combination(IntEnum):
 
 
 class Pooled(IntEnum):
-    """What is made of the numbers of a text's tokens."""
+    """Ways to make a text's numbers of those of its tokens."""
 
     MEAN = 0
     FIRST = 1

@@ -49,7 +49,7 @@ def _of_mask(graph: Graph, name: str) -> bool:
 
 
 def without_padding(graph: Graph, name: str) -> str:
-    """What a value is for tokens that are none of padding."""
+    """The value that is kept for tokens, and is 0 for padding."""
     node = graph.maker(name, "Mul")
     return node.input[0] if node is not None and _of_mask(graph, node.input[1]) else name
 
@@ -85,7 +85,7 @@ class Altered:
 
 
 def altered(graph: Graph, node: onnx.NodeProto) -> Altered | None:
-    """What a node does to each number; none where it is no such function."""
+    """The function of each number that a node is; none where it is no such function."""
 
     def one(function: Function, *parameters: float) -> Altered:
         return Altered(function=function, source=node.input[0], parameters=parameters)

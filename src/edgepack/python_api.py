@@ -6,7 +6,6 @@ Importing this is fast, because each function imports what it needs when it is c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -97,25 +96,21 @@ def bundle(
     its archive and its packages are signed with it. ``bench`` measures the program's speed on this machine for the report. ``progress`` prints the steps on stderr. A build that fails writes no bundle to ``output``.
     """
     from edgepack import pipeline
-    from edgepack.plugins.host import load_plugins
     from edgepack.suitability.default import target_for
+    from edgepack.targets import overrides_of
 
-    host = load_plugins()
-    said = {"model.recipe": recipe, "model.gate": gate, "package.formats": list(packages) or None}
-    wanted = {**(settings or {}), **{key: value for key, value in said.items() if value is not None}}
-    overrides = [f"{key}={json.dumps(value)}" for key, value in wanted.items()]
+    overrides = overrides_of(settings or {}, recipe=recipe, gate=gate, packages=packages)
     with _context(offline=offline, progress=progress) as context:
         place = None if model is None else str(model)
         named = None if target is None else str(target)
         outcome = pipeline.build(
-            target_for(named, place, overrides, reading, host=host, context=context),
+            target_for(named, place, overrides, reading, context=context),
             model=place,
             output=Path(output),
             force=force,
             bench=bench,
             prices=_path(prices),
             key=None if key is None else _private(key, password),
-            host=host,
             context=context,
         )
     made = outcome.bundle
@@ -151,7 +146,6 @@ def build(
     calls below ``if __name__ == "__main__":``. ``executor`` and ``scheduler`` name a plugin's workers, ``store`` the store to share with them. ``key`` is the file of a
     private key, ``password`` its password: bundles and archives are signed with it, packages are not.
     """
-    from edgepack.plugins.host import load_plugins
     from edgepack.project.build import Workforce, build_cells
     from edgepack.project.file import find_project
     from edgepack.project.matrix import cells_of
@@ -163,9 +157,7 @@ def build(
     private = None if key is None else _private(key, password)
     by = Workforce(jobs=jobs, executor=executor, scheduler=scheduler, store=address)
     with _context(offline=offline, progress=progress) as context:
-        made = build_cells(
-            cells, host=load_plugins(), context=context, by=by, force=force, dry_run=dry_run, key=private
-        )
+        made = build_cells(cells, context=context, by=by, force=force, dry_run=dry_run, key=private)
         return [result for _, result in sorted(made, key=lambda each: each[0])]
 
 
@@ -219,9 +211,8 @@ def inspect(
         source = ingest(None if model is None else str(model), reading=reading, context=context)
         found = inspect_model(source, context=context)
         with context.story.step("targets"):
-            host = context.plugins()
-            rows = suitability(source, host, context=context)
-            return replace(found, targets=rows, recommended=recommended(source, rows, host, context=context))
+            rows = suitability(source, context=context)
+            return replace(found, targets=rows, recommended=recommended(source, rows, context=context))
 
 
 def quantize(

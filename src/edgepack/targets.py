@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -199,6 +199,19 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
         extra=extra,
         origin=origin,
     )
+
+
+def overrides_of(
+    settings: Mapping[str, Any] | None = None,
+    *,
+    recipe: str | None,
+    gate: str | None,
+    packages: Sequence[str],
+) -> list[str]:
+    """Settings of a target as ``--set`` has them; those that have an option or a key of their own go before."""
+    own = {"model.recipe": recipe, "model.gate": gate, "package.formats": list(packages)}
+    wanted = {**(settings or {}), **{key: value for key, value in own.items() if value}}
+    return [f"{key}={json.dumps(value)}" for key, value in wanted.items()]
 
 
 def with_reading(target: Target, reading: Reading) -> Target:

@@ -28,7 +28,7 @@ def session_sources() -> dict[str, str]:
     base = {
         name: text
         for name, text in source_files("base/", "tokenizer/", "encoder/encoder.h").items()
-        if name.endswith((".h", "threads.cc")) or name == "tokenizer/table.cc"
+        if name.endswith((".h", "/file.cc", "threads.cc")) or name == "tokenizer/table.cc"
     }
     return {**base, **engine}
 

@@ -20,7 +20,7 @@ PAGES = (
 SOURCES = ("docs/benchmarks.md", "docs/runner.md", "docs/recipes.md")
 """Pages on which each table is below its command."""
 FIGURE = re.compile(
-    r"(?<![\w.,])\d[\d.,]*(?:\.\d+)? (?:kB|MB|GB|bytes|ms|s|min|%|×|texts/s|requests/s)(?![\w/])"
+    r"(?<![\w.,])\d[\d.,]*(?:\.\d+)? (?:kB|MB|GB|bytes|ms|s|min|%|\u00d7|texts/s|requests/s)(?![\w/])"
     r"|(?<![\w.])\d[\d.]*%|(?<![\w.])0\.9\d{3}(?!\d)"
 )
 BEGIN, END = "<!-- begin targets -->\n", "<!-- end targets -->"
@@ -97,7 +97,7 @@ def test_nothing_is_called_the_smallest_or_fastest_that_another_beats() -> None:
 
 def test_a_figure_that_no_source_has_is_found(tmp_path: Path) -> None:
     assert FIGURE.findall(
-        "13.50 MB, 0.9971, 13,498,541 bytes, 1,033 texts/s, 6.5 s, 96.5 %, 97%, 1.8 ×; 13.5 MBit"
+        "13.50 MB, 0.9971, 13,498,541 bytes, 1,033 texts/s, 6.5 s, 96.5 %, 97%, 1.8 \N{MULTIPLICATION SIGN}; 13.5 MBit"
     ) == [
         "13.50 MB",
         "0.9971",
@@ -106,7 +106,7 @@ def test_a_figure_that_no_source_has_is_found(tmp_path: Path) -> None:
         "6.5 s",
         "96.5 %",
         "97%",
-        "1.8 ×",
+        "1.8 \N{MULTIPLICATION SIGN}",
     ]
 
 

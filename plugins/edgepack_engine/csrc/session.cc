@@ -1,10 +1,6 @@
 #include "session.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 
@@ -81,28 +77,9 @@ template <class T> void add(float *to, const T *from, size_t count, float scale)
 
 }  // namespace
 
-Reading::~Reading() {
-    if (file_ >= 0) close(file_);
-}
-
-int Reading::open(const char *path) {
-    file_ = ::open(path, O_RDONLY | O_CLOEXEC);
-    return file_ < 0 ? errno : 0;
-}
-
-bool Reading::read(uint64_t place, void *to, size_t size) const {
-    auto bytes = static_cast<uint8_t *>(to);
-    for (ssize_t got; size; bytes += got, place += uint64_t(got), size -= size_t(got)) {
-        got = pread(file_, bytes, size, off_t(place));
-        if (got < 0 && errno == EINTR) got = 0;
-        else if (got <= 0) return false;
-    }
-    return true;
-}
-
 Error Session::open(const std::string &model, int threads) {
     int failure = file_.open(model.c_str());
-    if (!failure) failure = words_.open(model.c_str());
+    if (!failure) failure = words_.open(model);
     if (failure) return fail(BUNDLE, "cannot read " + model + ": " + strerror(failure), COPY_AGAIN);
     PlanView plan{file_.data(), file_.size(), {}, nullptr, nullptr};
     if (const char *rule = broken_rule(plan))

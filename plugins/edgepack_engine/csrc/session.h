@@ -11,27 +11,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "encoder/encoder.h"
 #include "kernels.h"
 #include "plan.h"
 #include "tokenizer/table.h"
 
 namespace embed {
-
-// A file's bytes, read when they are asked for and kept by nobody.
-class Reading {
-public:
-    Reading() = default;
-    Reading(const Reading &) = delete;
-    Reading &operator=(const Reading &) = delete;
-    ~Reading();
-    // 0, or errno.
-    int open(const char *path);
-    bool read(uint64_t place, void *to, size_t size) const;
-
-private:
-    int file_ = -1;
-};
 
 class Session final : public Encoder {
 public:
@@ -91,7 +77,7 @@ private:
     size_t row_of(uint32_t buffer, const Few &few) const;
 
     Mapping file_;
-    Reading words_;
+    File words_;  // read when they are asked for, and kept by nobody
     Header header_{};
     size_t behind_ = 0;  // the first step behind the last POOL
     const Buffer *buffers_ = nullptr;

@@ -14,7 +14,6 @@ from edgepack.models.inspection import TABLE_TARGETS
 from edgepack.models.read.static import is_static_source
 from edgepack.plugins.builder import Builder, RegisteredBuilder
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import PluginHost
 from edgepack.recipes.expected import Expected
 from edgepack.recipes.registry import passes_of
 from edgepack.records.model import ModelSource
@@ -65,10 +64,10 @@ def place_order(
     bench: bool,
     prices: Path | None,
     key: PrivateKey | None,
-    host: PluginHost,
     context: HostContext,
 ) -> Order:
     """The order, of which everything was checked that needs no model: nothing is fetched for one that cannot be carried out."""
+    host = context.plugins()
     for unread in host.unread_tables(target):
         context.warn(f"target {target.name}: {unread} belongs to no installed plugin")
     _require_key(target, key)

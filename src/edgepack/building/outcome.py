@@ -13,7 +13,6 @@ from edgepack.bundles.provenance import provenance_file
 from edgepack.errors import PluginError
 from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import PluginHost
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
 from edgepack.signing.keys import PrivateKey
@@ -49,13 +48,13 @@ def withdraw(files: Iterable[Path]) -> None:
         signature_of(path).unlink(missing_ok=True)
 
 
-def hand_over(outcome: Outcome, key: PrivateKey | None, host: PluginHost, context: HostContext) -> None:
+def hand_over(outcome: Outcome, key: PrivateKey | None, context: HostContext) -> None:
     """Sign what is sent, remember the bundle as made here, and tell plugins of it. Raises ``PluginError`` for one that changes it."""
     if key is not None:
         for file in (*outcome.sent, outcome.report_file):
             sign_file(file, key)
     remember(outcome.report.digest, report=sha256_of(outcome.report_file), store=context.store)
-    for plugin, tell in host.told_when_written():
+    for plugin, tell in context.plugins().told_when_written():
         with _unchanged_by(plugin, outcome):
             tell(outcome.bundle, outcome.report)
 

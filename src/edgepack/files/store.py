@@ -298,7 +298,7 @@ def written_beside(path: Path) -> Iterator[Path]:
         temporary = Path(name)
         try:
             yield temporary
-            temporary.chmod(0o644)
+            temporary.chmod(0o755 if temporary.stat().st_mode & 0o100 else 0o644)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

@@ -20,7 +20,6 @@ from edgepack.errors import ReproducibilityError
 from edgepack.files.store import LOCKS
 from edgepack.pipeline import Outcome, build
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.plugins.host import load_plugins
 from edgepack.records.target import Target
 
 FETCHED = (
@@ -138,9 +137,8 @@ def main(file: str) -> None:
     """The second process."""
     os.umask(_UMASK)
     order: Rebuild = pickle.loads(Path(file).read_bytes())
-    host = load_plugins()
-    with host_context(offline=order.offline, host=host) as context:
-        build(order.target, model=order.model, output=order.output, host=host, context=context)
+    with host_context(offline=order.offline) as context:
+        build(order.target, model=order.model, output=order.output, context=context)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from edgepack.errors import EdgepackError
 from edgepack.models.find.source import ingest
 from edgepack.plugins.builder import Builder
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import PluginHost
 from edgepack.recipes.registry import passes_of
 from edgepack.records.model import ModelSource
 from edgepack.records.target import UNSAID, Reading, Target
@@ -39,19 +38,18 @@ def target_for(
     overrides: Sequence[str],
     reading: Reading,
     *,
-    host: PluginHost,
     context: HostContext,
 ) -> Target:
     """The target that the user named, or that the model chooses, which is said. Raises as ``choose_target``."""
     if name is not None:
-        return with_reading(host.target(name, overrides), reading)
-    chosen = choose_target(model, overrides, reading, host=host, context=context)
+        return with_reading(context.plugins().target(name, overrides), reading)
+    chosen = choose_target(model, overrides, reading, context=context)
     context.story.tell(f"target: {chosen.target.name}: {chosen.why}; `edgepack inspect` compares all")
     return chosen.target
 
 
 def choose_target(
-    model: str | None, overrides: Sequence[str], reading: Reading, *, host: PluginHost, context: HostContext
+    model: str | None, overrides: Sequence[str], reading: Reading, *, context: HostContext
 ) -> Chosen:
     """The first of this machine's targets that takes the model and the settings; the last that takes the settings is not asked, for
     what it refuses the build refuses.
@@ -60,7 +58,7 @@ def choose_target(
     """
     # What is said of the model while it is asked about is said by the build.
     aside = replace(context, story=Story(quiet=True))
-    *asked, last = candidates(overrides, reading, host=host, context=aside)
+    *asked, last = candidates(overrides, reading, context=aside)
     with context.story.step("model"):
         source = ingest(model, reading=last.target.model.reading, context=context)
     said = ""
@@ -89,7 +87,7 @@ def order_lost(source: ModelSource, candidate: Candidate, last: Candidate) -> st
 
 
 def candidates(
-    overrides: Sequence[str] = (), reading: Reading = UNSAID, *, host: PluginHost, context: HostContext
+    overrides: Sequence[str] = (), reading: Reading = UNSAID, *, context: HostContext
 ) -> list[Candidate]:
     """This machine's default targets that take the settings, the better first; at least one.
 
@@ -99,10 +97,8 @@ def candidates(
     refused: EdgepackError | None = None
     for default in defaults_of_this_machine():
         try:
-            target = _target(default, overrides, reading, host)
-            possible.append(
-                Candidate(default=default, target=target, builder=_builder(target, host, context))
-            )
+            target = _target(default, overrides, reading, context)
+            possible.append(Candidate(default=default, target=target, builder=_builder(target, context)))
         except REFUSALS as error:
             refused = error
     if not possible:
@@ -111,13 +107,15 @@ def candidates(
     return possible
 
 
-def _target(default: DefaultTarget, overrides: Sequence[str], reading: Reading, host: PluginHost) -> Target:
+def _target(
+    default: DefaultTarget, overrides: Sequence[str], reading: Reading, context: HostContext
+) -> Target:
     recipe = (f"model.recipe={default.recipe}",) if default.recipe else ()
-    return with_reading(host.target(default.target, (*recipe, *overrides)), reading)
+    return with_reading(context.plugins().target(default.target, (*recipe, *overrides)), reading)
 
 
-def _builder(target: Target, host: PluginHost, context: HostContext) -> Builder:
+def _builder(target: Target, context: HostContext) -> Builder:
     """Raises what settings are refused with, whatever the model."""
     for options in (target.model, target.model.for_scores()):
         passes_of(options.recipe, context)
-    return host.create(target, context)
+    return context.plugins().create(target, context)

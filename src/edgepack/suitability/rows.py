@@ -7,7 +7,6 @@ from edgepack.console import Story
 from edgepack.errors import EdgepackError
 from edgepack.models.read.static import is_static_source
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import PluginHost
 from edgepack.records.model import ModelSource
 from edgepack.records.suitability import Suitability
 from edgepack.records.target import Target
@@ -20,38 +19,40 @@ WEIGHTS, TOKENIZER = "model", "tokenizer"
 """Parts of a report that are larger for a larger model."""
 
 
-def suitability(source: ModelSource, host: PluginHost, *, context: HostContext) -> tuple[Suitability, ...]:
+def suitability(source: ModelSource, *, context: HostContext) -> tuple[Suitability, ...]:
     """A row for each target that is installed: those for this machine's processor first."""
-    return tuple(_rows(source, host, context))
+    return tuple(_rows(source, context))
 
 
 def recommended(
-    source: ModelSource, rows: Sequence[Suitability], host: PluginHost, *, context: HostContext
+    source: ModelSource, rows: Sequence[Suitability], *, context: HostContext
 ) -> Suitability | None:
     """The target and recipe that `edgepack bundle` takes without ``--target``: of this machine's defaults the first that takes the model.
 
     Where there is none, another of ``rows`` that takes it, one for this machine first.
     """
     try:
-        defaults = candidates(host=host, context=replace(context, story=Story(quiet=True)))
+        defaults = candidates(context=replace(context, story=Story(quiet=True)))
         defaults = [each for each in defaults if not order_lost(source, each, defaults[-1])]
     except REFUSALS:
         defaults = []
-    taken = (row for each in defaults if (row := _row(source, each.target, host, context)).taken)
+    taken = (row for each in defaults if (row := _row(source, each.target, context)).taken)
     others = sorted((row for row in rows if row.taken), key=lambda row: row.device != device_here())
     return next(taken, next(iter(others), None))
 
 
-def _rows(source: ModelSource, host: PluginHost, context: HostContext) -> Iterator[Suitability]:
+def _rows(source: ModelSource, context: HostContext) -> Iterator[Suitability]:
+    host = context.plugins()
     for name in sorted(host.target_files):
         try:
             target = host.target(name)
         except EdgepackError:
             continue  # `edgepack targets` says what is wrong with it.
-        yield _row(source, target, host, context)
+        yield _row(source, target, context)
 
 
-def _row(source: ModelSource, target: Target, host: PluginHost, context: HostContext) -> Suitability:
+def _row(source: ModelSource, target: Target, context: HostContext) -> Suitability:
+    host = context.plugins()
     # What is said of the model while it is asked about belongs into its row.
     aside = replace(context, story=Story(quiet=True))
     row = Suitability(

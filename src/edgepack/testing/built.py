@@ -179,7 +179,7 @@ def build_watched(subject: TargetSubject, wrap: Wrap, output: Path) -> Path:
 
     host = with_watched_builder(subject.kit.host, subject.target.builder, wrap)
     context = replace(subject.kit.context(), plugins=lambda: host)
-    made = pipeline.build(subject.target, model=str(subject.model), output=output, host=host, context=context)
+    made = pipeline.build(subject.target, model=str(subject.model), output=output, context=context)
     return made.bundle.directory
 
 

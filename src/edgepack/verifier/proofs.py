@@ -265,7 +265,8 @@ def masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
 
 def _calling(bundle: Bundle, library: str, caller: Path, context: BuildContext) -> Bundle:
     """A copy whose program makes its vectors by the library, which has the runtime in it where the program has."""
-    runtime, runner = bundle.manifest["runtime"], bundle.manifest["runner"]
+    runner = bundle.manifest["runner"]
+    runtime = bundle.manifest["runtime"] or {"library": runner["program"]}
     inside = runtime["library"] == runner["program"]
     folder = linked_copy(bundle, "calling-", context=context)
     shutil.copy(caller, folder / caller.name)

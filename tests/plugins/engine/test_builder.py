@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from tests.support.families import write_family
 
-from edgepack.errors import TargetError
+from edgepack.errors import TargetError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.model import Pooling
 from edgepack.records.outputs import MultiVector, Outputs, Side
 from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
-from edgepack_engine.builder import create_builder, longest_of, sources
-from edgepack_windows import engine as windows
+from edgepack_engine.builder import EngineBuilder, create_builder, longest_of, sources
+from edgepack_windows import encoders as windows
 
 WIDE: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128}
 
@@ -123,6 +123,19 @@ def test_what_is_compiled() -> None:
     assert {"session.h", "session.cc", "kernels.inc", "kernels_avx512.cc"} <= set(names)
 
 
+def test_libembed_is_an_option_where_there_are_shared_libraries(context: HostContext) -> None:
+    made = create_builder(target("library=true"), context)
+    assert isinstance(made, EngineBuilder) and made.library
+    assert not create_builder(target(), context).library  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="no shared libraries for devices with musl"):
+        create_builder(
+            replace(made.target, platform=replace(made.target.platform, glibc=None, libc="musl")), context
+        )
+    macos = load_plugins().target("macos-arm64")
+    with pytest.raises(UsageError, match="no shared libraries for macOS"):
+        create_builder(replace(macos, options={**macos.options, "library": True}), context)
+
+
 @pytest.mark.parametrize("name", ["linux-armv7-fast", "linux-riscv64-fast", "macos-arm64", "macos-x64"])
 def test_it_builds_for_other_processors(context: HostContext, name: str) -> None:
     assert create_builder(load_plugins().target(name), context)
@@ -133,8 +146,8 @@ def test_windows_has_a_builder_of_its_own(context: HostContext) -> None:
         TargetError, match="builder engine makes bundles for linux and macos, not for windows"
     ):
         create_builder(load_plugins().target("windows-x64-fast"), context)
-    assert windows.create_builder(load_plugins().target("windows-x64-fast", ["attention=float"]), context)
+    assert windows.create_engine(load_plugins().target("windows-x64-fast", ["attention=float"]), context)
     with pytest.raises(TargetError, match="builder windows-engine makes bundles for windows, not for linux"):
-        windows.create_builder(load_plugins().target("windows-x64-fast", ["platform.os=linux"]), context)
+        windows.create_engine(load_plugins().target("windows-x64-fast", ["platform.os=linux"]), context)
     with pytest.raises(TargetError, match="int8 weights and activations by token, not recipe fp16"):
-        windows.create_builder(load_plugins().target("windows-x64-fast", ["model.recipe=fp16"]), context)
+        windows.create_engine(load_plugins().target("windows-x64-fast", ["model.recipe=fp16"]), context)

@@ -178,8 +178,8 @@ def test_norms(level: Any, shapes: Any) -> None:
         counted = width - int(chance.choice([0, 0, 1, 9]))
         x, skip = (normal(chance, guarded, rows, width, scale=3) for _ in range(2))
         bias, weight, shift, smoothing = (normal(chance, guarded, width) for _ in range(4))
-        for each in (x, skip, bias, weight, shift):
-            each[..., counted:] = 0
+        for array in (x, skip, bias, weight, shift):
+            array[..., counted:] = 0
         used = [maybe(chance, each) for each in (skip, bias, shift, smoothing)]
         sums = maybe(chance, guarded.empty((rows, width), "<f4"))
         output, bytes = guarded.empty((rows, width), "<f4"), guarded.empty((rows, width), "u1")

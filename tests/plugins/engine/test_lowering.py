@@ -115,7 +115,7 @@ def test_what_is_between_two_attentions_is_computed_a_few_tokens_at_a_time(
             assert {*step.inputs, *step.outputs} <= kept
         if step.operation == Operation.PRODUCT and step.sizes[2]:
             assert not {*step.inputs, *step.outputs} & kept
-    assert plan.vector in kept
+    assert {*plan.pooled[0].inputs} <= kept
 
 
 def test_no_buffer_is_used_again_while_it_is_read(bert: Path) -> None:
@@ -123,7 +123,7 @@ def test_no_buffer_is_used_again_while_it_is_read(bert: Path) -> None:
     _, places = shared_buffers(plan)
     assert len(set(places.values())) < len(places)
     held: dict[int, Buffer] = {}
-    for step in plan.steps:
+    for step in (*plan.steps, *plan.pooled):
         for buffer in (each for each in step.inputs if isinstance(each, Buffer)):
             assert held[places[buffer]] is buffer
         for buffer in (each for each in step.outputs if each is not None):

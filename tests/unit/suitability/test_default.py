@@ -11,7 +11,6 @@ from tests.support.static_models import write_module
 
 from edgepack.errors import EdgepackError, ModelError, TargetError, UsageError
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import load_plugins
 from edgepack.records.target import UNSAID
 from edgepack.suitability.default import Chosen, choose_target
 
@@ -23,7 +22,7 @@ def choose(context: HostContext, monkeypatch: pytest.MonkeyPatch) -> Choose:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
 
     def chosen(model: Path, *overrides: str) -> Chosen:
-        return choose_target(str(model), overrides, UNSAID, host=load_plugins(), context=context)
+        return choose_target(str(model), overrides, UNSAID, context=context)
 
     return chosen
 

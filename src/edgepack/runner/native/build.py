@@ -203,6 +203,7 @@ def link_encoder(
     *,
     includes: Sequence[Path] = (),
     outputs: tuple[str, ...] = (),
+    library: bool = False,
     serve: bool = False,
     platform: Platform,
     glibc: str | None = None,
@@ -213,14 +214,14 @@ def link_encoder(
     ``encoder`` is C++17, file name → text, headers too. It implements the interface of ``encoder/encoder.h``: an ``Encoder`` that makes
     vectors of batches, and ``open_encoder``, as docs/tutorials/encoder.md says. ``includes`` are folders of others' headers.
     No exceptions, no RTTI. ``outputs`` are what it gives beside vectors (``RunnerArtifact.outputs``): ``tokens`` through ``TokenVectors``.
-    A builder that needs no runtime returns none. With ``serve`` the program has ``embed serve``.
+    A builder that needs no runtime returns none. With ``library`` there is also libembed, with that encoder; with ``serve`` the program has ``embed serve``.
 
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
     ``MissingToolError`` or ``ToolError``.
     """
     program = Program(
         encoder=own_encoder(encoder, includes, outputs),
-        features=_chosen(serve=serve),
+        features=_chosen(library=library, serve=serve),
         platform=platform,
         glibc=glibc,
     )

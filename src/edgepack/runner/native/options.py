@@ -127,35 +127,6 @@ def _entry(name: str, text: str) -> str:
     )
 
 
-def bash_completion() -> str:
-    """Completion of ``embed`` for bash: options, their choices, and files."""
-    lines = []
-    for command in commands():
-        names = " ".join(name for each in options_of(command) if not each.hidden for name in each.names)
-        lines.append(f'    {"*" if command == "embed" else command}) words="{names}" ;;')
-    *others, last = lines[1:] + lines[:1]
-    chosen = {
-        name: each.choices for command in commands() for each in options_of(command) for name in each.names
-    }
-    values = [f'    {name}) words="{" ".join(choices)}" ;;' for name, choices in chosen.items() if choices]
-    return "\n".join(
-        [
-            "_embed() {",
-            '    local words here="${COMP_WORDS[COMP_CWORD]}"',
-            '    case "${COMP_WORDS[1]}" in',
-            *others,
-            last,
-            "    esac",
-            '    case "${COMP_WORDS[COMP_CWORD - 1]}" in',
-            *values,
-            "    esac",
-            '    COMPREPLY=($(compgen -W "$words" -- "$here"))',
-            "}",
-            "complete -o default -F _embed embed\n",
-        ]
-    )
-
-
 def option_headers(present: Collection[str]) -> dict[str, str]:
     """C++ of the commands that are present, place → text: options' values with their defaults, the parser's table, and help."""
     fields: dict[str, Option] = {}

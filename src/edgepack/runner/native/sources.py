@@ -19,7 +19,7 @@ from edgepack.runner.native.options import option_headers
 
 EXPORTS = (
     *("embed_close", "embed_dimension", "embed_free_rows", "embed_label", "embed_open"),
-    *("embed_outputs", "embed_scores", "embed_texts"),
+    *("embed_outputs", "embed_scores", "embed_similarity", "embed_texts", "embed_tokens"),
 )
 """What embed.h declares."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")

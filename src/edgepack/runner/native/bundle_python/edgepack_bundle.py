@@ -101,6 +101,28 @@ class Bundle:
         rows = self._rows(given, "embed_scores", len(self.labels), ctypes.c_char_p(asked))
         return rows[0] if isinstance(texts, str) else rows
 
+    def tokens(self, text: str) -> list[int]:
+        """The ids of a text's tokens, as the model takes them."""
+        raw, ids, count = (
+            _checked([text])[0].encode("utf-8", "replace"),
+            (ctypes.c_uint32 * 0)(),
+            ctypes.c_size_t(),
+        )
+        length = ctypes.byref(ctypes.c_size_t(len(raw)))
+        while True:
+            room = ctypes.c_size_t(len(ids))
+            self._call("embed_tokens", self._bundle, raw, length, ids, room, ctypes.byref(count))
+            if count.value <= len(ids):
+                return list(ids[: count.value])
+            ids = (ctypes.c_uint32 * count.value)()
+
+    def similarity(self, first: str, second: str) -> float:
+        """The cosine of the angle between two texts' vectors."""
+        raw = [text.encode("utf-8", "replace") for text in _checked([first, second])]
+        lengths, made = (ctypes.c_size_t * 2)(*map(len, raw)), ctypes.c_double()
+        self._call("embed_similarity", self._bundle, (ctypes.c_char_p * 2)(*raw), lengths, ctypes.byref(made))
+        return made.value
+
     def _labels(self) -> Iterator[str]:
         label = self._library.embed_label
         label.restype, label.argtypes = ctypes.c_char_p, [ctypes.c_void_p, ctypes.c_size_t]
