@@ -208,7 +208,9 @@ class _Text:
         whole = (self.buffers[step.inputs[0]] - zero) @ matrix
         made = _activated(activation, whole * scales * self.ranges[step.inputs[0]] + bias)
         if output.width > width:
-            self.buffers.setdefault(output, np.zeros((len(made), output.width)))[:, place : place + width] = made
+            self.buffers.setdefault(output, np.zeros((len(made), output.width)))[:, place : place + width] = (
+                made
+            )
         else:
             self.buffers[output] = made
 
@@ -243,7 +245,11 @@ class _Text:
         added = np.zeros((step.sizes[0], *apart.shape))
         if len(step.tensors) < 2 or step.tensors[1] is None:
             return added
-        kinds, heads, tokens = step.tensors[1][apart + step.sizes[6] // 2], step.sizes[0], np.arange(len(apart))
+        kinds, heads, tokens = (
+            step.tensors[1][apart + step.sizes[6] // 2],
+            step.sizes[0],
+            np.arange(len(apart)),
+        )
         for at, places in zip((1, 2), (tokens[:, None], tokens[None]), strict=True):
             if step.inputs[at] is not None:
                 numbers = self.buffers[step.inputs[at]].reshape(len(apart), heads, -1)
