@@ -14,9 +14,11 @@ from packaging.requirements import Requirement
 from tests.support.command import edgepack
 
 from edgepack import python_api
+from edgepack.cli import show_error
 from edgepack.cli.building import build
 from edgepack.cli.bundles import verify
 from edgepack.cli.models import quantize
+from edgepack.errors import EdgepackError
 from edgepack.targets import target_of_this_machine
 
 pytestmark = pytest.mark.tools("python")
@@ -147,6 +149,14 @@ def test_a_mistake_is_two_lines_and_an_exit_code(
     assert first.startswith(error)
     assert second.startswith("hint: ")
     assert done.stdout == ""
+
+
+def test_a_stranger_s_word_of_megabytes_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    show_error(EdgepackError(f"first {'x' * 3_000_000} last"))
+    said = capsys.readouterr().err
+    assert len(said) < 30_000
+    assert said.startswith("error: first x")
+    assert said.endswith("x last\n")
 
 
 @pytest.mark.slow

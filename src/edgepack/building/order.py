@@ -8,7 +8,7 @@ from edgepack.bundles.disk_space import require_room
 from edgepack.bundles.manifest import bundle_name
 from edgepack.bundles.packages import Packagers, packagers_of
 from edgepack.bundles.place import require_free, require_writable
-from edgepack.errors import MissingToolError, TargetError, UsageError, VerificationError
+from edgepack.errors import MissingToolError, ModelError, TargetError, UsageError, VerificationError
 from edgepack.models.find.source import ingest, name_of
 from edgepack.models.inspection import TABLE_TARGETS
 from edgepack.models.read.static import is_static_source
@@ -49,7 +49,9 @@ class Order:
     context: HostContext
 
     def destination(self, name: str) -> Path:
-        """The bundle's folder, of a model of this name. Raises ``OutputError`` for one that is taken."""
+        """The bundle's folder, of a model of this name. Raises ``ModelError`` for no name, ``OutputError`` for a folder that is taken."""
+        if not name.isprintable():
+            raise ModelError(f"the model is called {name!r}, which cannot be shown", hint="rename its folder")
         folder = self.output / bundle_name(name, self.target)
         require_free(folder, force=self.force)
         return folder

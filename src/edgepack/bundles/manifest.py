@@ -99,8 +99,8 @@ def is_part_name(name: str) -> bool:
 
 
 def bundle_name(model: str, target: Target) -> str:
-    """``MODEL-TARGET``, without the model's organisation."""
-    return f"{model.rpartition('/')[2]}-{target.name}"
+    """``MODEL-TARGET``, without the model's organisation, in letters that no shell, unit or package's script reads as more than letters."""
+    return re.sub(r"[^\w.+-]+", "-", f"{model.rpartition('/')[2]}-{target.name}").lstrip(".-")
 
 
 def model_path(model: PreparedModel, runner: RunnerArtifact) -> str:
@@ -348,9 +348,17 @@ def _check_kinds(path: Path, manifest: Mapping[str, Any]) -> None:
             for key, kind, default in (("path", str, None), ("sha256", str, None), ("size", int, 0))
         ):
             raise BundleError(f"{path}: an entry under source_files is not complete")
-    # A line of ours begins with it.
-    if not manifest["name"].isprintable() or not 0 < len(manifest["name"]) <= LONGEST_NAME:
-        raise BundleError(f"{path}: the bundle's name is not one that can be shown")
+    # A line of ours begins with it, and a folder in an archive has it.
+    name = manifest["name"]
+    if (
+        not name.isprintable()
+        or not 0 < len(name) <= LONGEST_NAME
+        or name.startswith(".")
+        or {*name} & {*"/\\"}
+    ):
+        raise BundleError(
+            f"{path}: the bundle's name is not one that a folder can have and that can be shown"
+        )
 
 
 def _check_form(path: Path, manifest: Any) -> None:

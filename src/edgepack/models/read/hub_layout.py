@@ -65,7 +65,7 @@ def dimension_of(config: Mapping[str, Any]) -> int | None:
 def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The configuration of a model's text part, where it is one of several; otherwise the same."""
     inner = config.get("text_config")
-    return inner if config.get("model_type") in TEXT_PARTS and isinstance(inner, dict) else config
+    return inner if str(config.get("model_type")) in TEXT_PARTS and isinstance(inner, dict) else config
 
 
 def descriptions(names: Iterable[str]) -> tuple[str, ...]:

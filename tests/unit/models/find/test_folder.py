@@ -255,6 +255,13 @@ def test_json_of_another_kind_is_named(model: Path, context: HostContext, name: 
     assert f"{name} holds a list, not a JSON object" in refused(model, context).message
 
 
+@pytest.mark.parametrize("kind", [[], {}, 3])
+def test_an_architecture_that_is_no_text(model: Path, context: HostContext, kind: object) -> None:
+    said = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**said, "model_type": kind}))
+    assert refused(model, context).message == "config.json: model_type is no text"
+
+
 def test_json_that_is_nested_without_end(model: Path, context: HostContext) -> None:
     (model / "config.json").write_text("[" * 100_000)
     assert isinstance(refused(model, context), ModelError)
