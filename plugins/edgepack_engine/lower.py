@@ -674,7 +674,7 @@ class _Lowering:
 
 
 def _tables(kinds: Kinds | None) -> tuple[Array | None, Array | None]:
-    """Of queries, and of keys."""
+    """Tables of queries, and of keys."""
     return (None, None) if kinds is None else (kinds.by_query, kinds.by_key)
 
 
