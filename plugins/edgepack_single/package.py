@@ -15,8 +15,6 @@ from typing import IO
 from edgepack.api import BuildContext, Bundle, Target, UsageError
 from edgepack.api.axes import bundle_entries
 
-SYSTEMS = {"linux": "", "windows": ".exe"}
-"""Where programs find themselves, and what their names end with."""
 ALIGNMENT = 64
 PADDING = 0xD935
 """An extra field that does nothing but fill, as Android's zipalign names it: the alignment, and zeros."""
@@ -33,11 +31,9 @@ HINT = "linux-x86-min, linux-x86-fast and their like have their runtime in the p
 class Single:
     """The packager (``edgepack.api.axes.Packager``)."""
 
-    ending: str = ""
-
     def file_name(self, bundle: Bundle) -> str:
         """E.g. ``all-MiniLM-L6-v2-linux-x86-fast.embed``."""
-        return f"{bundle.name}.embed{self.ending}"
+        return f"{bundle.name}.embed"
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the file; the same bundle gives the same bytes. Raises ``UsageError`` for what needs files of its own."""
@@ -55,14 +51,13 @@ class Single:
 
 def create_packager(target: Target) -> Single:
     """Raises ``UsageError`` for a target whose program needs files of its own."""
-    if target.platform.os not in SYSTEMS:
+    if target.platform.os != "linux":
         raise UsageError(
-            f"a bundle for {target.platform.os} cannot be one file",
-            hint=f"bundles for {' and '.join(SYSTEMS)} can",
+            f"a bundle for {target.platform.os} cannot be one file", hint="bundles for linux can"
         )
     if target.builder == "linux" and target.options.get("runner", "pyinstaller") != "native":
         raise UsageError("a program that is frozen with Python cannot be one file", hint=HINT)
-    return Single(ending=SYSTEMS[target.platform.os])
+    return Single()
 
 
 def _require_fit(bundle: Bundle) -> None:

@@ -1,4 +1,4 @@
-// Says what the binding of Java gives: as tests/plugins/test_bindings.py asks of every language.
+// Says what the binding of Java gives: as tests/e2e/test_apps.py asks of every language.
 import edgepack.Bundle;
 import edgepack.EmbedException;
 import java.nio.ByteBuffer;

@@ -1,4 +1,4 @@
-// Says what the binding of Go gives: as tests/plugins/test_bindings.py asks of every language.
+// Says what the binding of Go gives: as tests/e2e/test_apps.py asks of every language.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	edgepack "example.com/acme/embeddings"
+	edgepack "edgepack.local/small-bert"
 )
 
 func bits(rows [][]float32) string {

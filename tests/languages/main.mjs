@@ -1,4 +1,4 @@
-// Says what the binding of Node gives: as tests/plugins/test_bindings.py asks of every language.
+// Says what the binding of Node gives: as tests/e2e/test_apps.py asks of every language.
 import { Bundle } from "./index.mjs";
 
 const [folder, ...texts] = process.argv.slice(2);

@@ -1,5 +1,5 @@
-// Says what the binding of Rust gives: as tests/plugins/test_bindings.py asks of every language.
-use acme_embeddings::{Bundle, Error, Options};
+// Says what the binding of Rust gives: as tests/e2e/test_apps.py asks of every language.
+use small_bert::{Bundle, Error, Options};
 
 fn bits(rows: &[Vec<f32>]) -> String {
     rows.iter().flatten().flat_map(|number| number.to_le_bytes()).map(|byte| format!("{byte:02x}")).collect()

@@ -46,7 +46,7 @@ class Bundle:
 
     ``check`` is how a damaged model is found: ``content`` (its SHA-256), ``once`` (the same, once in a process) or ``size``.
     ``public_key`` is the text of a PEM: a bundle that is not signed with that key is refused. The library that looks is the bundle's
-    own, of ``folder``: have the folder's origin from elsewhere, or load a libembed that you trust.
+    own, of ``folder``: have the folder's origin from elsewhere, or name a ``library`` that you trust. A bundle that is one file needs one.
     """
 
     def __init__(
@@ -60,9 +60,10 @@ class Bundle:
         threads: int = 0,
         check: str = "content",
         public_key: str | None = None,
+        library: str | None = None,
     ) -> None:
         self._folder = os.fspath(folder)
-        self._library = ctypes.CDLL(os.path.join(folder, "lib", "libembed.so"))
+        self._library = ctypes.CDLL(library or os.path.join(folder, "lib", "libembed.so"))
         self._library.embed_dimension.restype = ctypes.c_size_t
         for function in (self._library.embed_dimension, self._library.embed_close):
             function.argtypes = [ctypes.c_void_p]
