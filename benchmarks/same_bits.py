@@ -36,7 +36,7 @@ from edgepack.targets import built_in_targets, read_target
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.texts.fuzz import fuzz_texts_for
 from edgepack_engine.builder import create_builder, sources
-from edgepack_engine.wasm import MODULE, module_sources, wasm_module
+from edgepack_engine.wasm import FORMS, module_sources, wasm_module
 from edgepack_web.npm.node import find_node
 
 FUZZ, SEED = 4000, 1
@@ -207,16 +207,17 @@ def in_node(context: HostContext, texts: Mapping[str, int]) -> Iterator[Way]:
     except MissingToolError as missing:
         print(f"not run: wasm32 ({missing.message}; {missing.hint})")  # noqa: T201
         return
-    way = Way(
-        name="wasm32 Node",
-        triple="",
-        emulator=(node,),
-        program=Path(__file__).with_suffix(".mjs"),
-        level=str(wasm_module(context=context) / MODULE),
-        texts=texts.get("wasm32", texts.get("", 200 + FUZZ)),
-    )
-    yield way
-    yield replace(way, name=f"{way.name}, alone", batch=1)
+    for form in FORMS:
+        way = Way(
+            name=f"wasm32 Node {form}",
+            triple="",
+            emulator=(node,),
+            program=Path(__file__).with_suffix(".mjs"),
+            level=str(wasm_module(context=context) / form),
+            texts=texts.get("wasm32", texts.get("", 200 + FUZZ)),
+        )
+        yield way
+        yield replace(way, name=f"{way.name}, alone", batch=1)
 
 
 def emulator_of(arch: str, context: HostContext) -> Sequence[str | Path] | None:

@@ -9,7 +9,7 @@ from edgepack_engine.builder import engine_builder as engine_builder
 from edgepack_engine.builder import require_by_token
 from edgepack_engine.plan import SELDOM
 from edgepack_engine.sound import has_steps
-from edgepack_engine.wasm import MODULE, wasm_module
+from edgepack_engine.wasm import MODULE, RELAXED, wasm_module
 
 
 def plan_builder(target: Target, *, attention: str, context: BuildContext) -> EngineBuilder:
@@ -18,7 +18,7 @@ def plan_builder(target: Target, *, attention: str, context: BuildContext) -> En
     return EngineBuilder(target=target, context=context, attention=attention)
 
 
-def web_assembly(plan: Path, *, context: BuildContext) -> tuple[Path, tuple[Path, ...]]:
-    """WebAssembly module that computes a plan, and the licences of what is in it."""
+def web_assembly(plan: Path, *, context: BuildContext) -> tuple[Path, Path, tuple[Path, ...]]:
+    """WebAssembly module that computes a plan, its form for relaxed SIMD, and the licences of what is in both."""
     folder = wasm_module(seldom=has_steps(plan, SELDOM), context=context)
-    return folder / MODULE, tuple(sorted((folder / "licenses").iterdir()))
+    return folder / MODULE, folder / RELAXED, tuple(sorted((folder / "licenses").iterdir()))

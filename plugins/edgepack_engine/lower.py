@@ -9,7 +9,15 @@ import numpy.typing as npt
 import onnx
 
 from edgepack.api import UnsupportedModelError
-from edgepack_engine.attention import Projection, attended, head_places, require_distances, require_size
+from edgepack.quantization.int8 import quantized_columns
+from edgepack_engine.attention import (
+    Kinds,
+    Projection,
+    attended,
+    head_places,
+    require_distances,
+    require_size,
+)
 from edgepack_engine.graph import HINT, Array, Graph, attribute, inputs_of, same
 from edgepack_engine.plan import (
     MOST_BYTES,
@@ -158,6 +166,8 @@ class _Lowering:
                 )
         if self._is_gate(node):
             return self._gated(node)
+        if (tokens := without_padding(self.graph, name)) != name:
+            return self.value(tokens)
         if (tables := tables_of(self.graph, name)) is not None:
             return self._sum(tables)
         return self._pooled(node, name) or self._of_numbers(node, name)
@@ -567,15 +577,22 @@ class _Lowering:
             for part, begin, count in zip(parts, begins, heads, strict=True)
         ]
         made = self._product(matrices, [each.bias for each in parts], Activation.LINEAR, columns)
-        apart = found.reach.distances
+        apart, kinds = found.reach.distances, found.reach.kinds
         for part, place, count in zip(parts, begins, heads, strict=True):
             self._prepared(made, part, place, count, size, turned=found.turned and part is not found.value)
+        tables = [
+            self._by_kinds(made, kinds, table, begin, heads[0], size)
+            for table, begin in zip(_tables(kinds), begins, strict=False)
+        ]
+        width = max((each.width for each in tables if each is not None), default=0)
+        within = None if kinds is None else kinds.within(self.longest)
+        added = within if apart is None else apart
         self._add(
             Operation.ATTENTION,
             made,
             flags=(Flag.CAUSAL if found.reach.causal else Flag.NONE)
             | (Flag.IN_FLOATS if self.in_floats else Flag.NONE),
-            inputs=(made,),
+            inputs=(made, *tables),
             sizes=(
                 heads[0],
                 heads[1],
@@ -583,14 +600,50 @@ class _Lowering:
                 begins[1],
                 begins[2],
                 found.reach.radius,
-                0 if apart is None else apart.shape[1],
+                0 if added is None else added.shape[-1],
+                width // heads[0],
             ),
             numbers=(found.scale or size**-0.5,),
-            tensors=[apart],
+            tensors=[apart, within],
         )
         places = head_places(heads[0], size, wide, turned=False)
         width = heads[0] * wide
         return made, Buffer(width=width, bytes=1, places=None if size == wide else places)
+
+    def _by_kinds(
+        self, buffer: Buffer, kinds: Kinds | None, table: Array | None, begin: int, heads: int, size: int
+    ) -> Buffer | None:
+        """A number of each head for each kind of distance: the heads as bytes, each times its part of the table."""
+        if kinds is None or table is None:
+            return None
+        wide, width = rounded(size, PANEL), rounded(len(table), WIDTH)
+        made = Buffer(width=heads * width)
+        for head in range(heads):
+            bytes = Buffer(width=wide, bytes=1)
+            self._add(
+                Operation.QUANTIZE,
+                bytes,
+                inputs=(buffer,),
+                sizes=(wide, begin + head * wide),
+                numbers=(0.0,),
+                tensors=[None],
+            )
+            values, scales = quantized_columns(table[:, head * size : (head + 1) * size].T, "paired")
+            weights = np.pad(values, ((0, wide - size), (0, width - len(table))))
+            factors = np.pad(scales * np.float32(SIGNED[0] * kinds.scale), (0, width - len(table)))
+            self._add(
+                Operation.PRODUCT,
+                made,
+                inputs=(bytes,),
+                sizes=(wide, width, int(Activation.LINEAR), SIGNED[1], head * width),
+                tensors=[
+                    packed(weights),
+                    weights.sum(axis=0, dtype="<i4"),
+                    factors.astype("<f4"),
+                    np.zeros(width, "<f4"),
+                ],
+            )
+        return made
 
     def _prepared(
         self, buffer: Buffer, part: Projection, place: int, heads: int, size: int, *, turned: bool
@@ -618,6 +671,11 @@ class _Lowering:
                 sizes=(place, heads, wide),
                 tensors=[frequencies],
             )
+
+
+def _tables(kinds: Kinds | None) -> tuple[Array | None, Array | None]:
+    """Tables of queries, and of keys."""
+    return (None, None) if kinds is None else (kinds.by_query, kinds.by_key)
 
 
 def _lies_in_front(buffer: Buffer) -> bool:

@@ -9,13 +9,16 @@ from edgepack.api.kit import zig_program
 from edgepack.runner.native.sources import source_files
 from edgepack_engine.builder import sources
 
-MODULE = "engine.wasm"
+MODULE, RELAXED = "engine.wasm", "engine-relaxed.wasm"
+FORMS = {MODULE: (), RELAXED: ("-mrelaxed-simd",)}
+"""Names of the module's forms, and the flags of their kernels: the second is for browsers and runtimes that have relaxed SIMD. Both give the same bits."""
 MAGIC = b"\0asm"
 OWN = "wasm"
 """Folder of what the session asks a system for, and of what a host calls."""
 SHARED = ("base/error.h", "base/file.h", "base/threads.", "encoder/encoder.h", "tokenizer/table.")
 """Of the native program: what the session includes."""
-KERNELS = ("kernels.cc", "kernels_simd128.cc")
+BY_FORM = "kernels_simd128.cc"
+KERNELS = ("kernels.cc", BY_FORM)
 ALLOCATOR = "libc/wasi/emmalloc/emmalloc.c"
 TARGET = (
     *("-target", "wasm32-wasi", "-msimd128", "-mbulk-memory", "-mnontrapping-fptoint"),
@@ -38,7 +41,7 @@ LICENSES = {
 
 
 def wasm_module(*, seldom: bool = True, context: BuildContext) -> Path:
-    """A folder of the store with ``engine.wasm`` and ``licenses/``; without ``seldom`` for plans that have no step of ``SELDOM``.
+    """A folder of the store with the module in both forms and ``licenses/``; without ``seldom`` for plans that have no step of ``SELDOM``.
 
     Raises ``MissingToolError`` or ``ToolError``.
     """
@@ -46,16 +49,16 @@ def wasm_module(*, seldom: bool = True, context: BuildContext) -> Path:
     texts = dict(module_sources(seldom=seldom))
     inputs = {
         "zig": context.run([zig, "version"]).strip(),
-        "flags": " ".join((*TARGET, *CXX, *HEADERS, *LINK)),
+        "flags": " ".join((*TARGET, *CXX, *HEADERS, *LINK, repr(FORMS))),
         "sources": "".join(f"{name}\n{text}" for name, text in sorted(texts.items())),
     }
 
     def make(folder: Path) -> None:
-        work = context.work_dir / "engine-wasm"
+        work = context.work_dir / ("engine-wasm-whole" if seldom else "engine-wasm")
         for name, text in texts.items():
             (work / name).parent.mkdir(parents=True, exist_ok=True)
             (work / name).write_text(text, encoding="utf-8")
-        compile_module(zig, work, folder / MODULE, context=context)
+        compile_modules(zig, work, folder, context=context)
         (folder / "licenses").mkdir()
         for name, place in LICENSES.items():
             (folder / "licenses" / name).write_bytes((zig.parent / place).read_bytes())
@@ -73,8 +76,8 @@ def module_sources(*, seldom: bool = True) -> Iterator[tuple[str, str]]:
         yield f"{OWN}/{each.name}", each.read_text(encoding="utf-8")
 
 
-def compile_module(zig: Path, work: Path, module: Path, *, context: BuildContext) -> None:
-    """Compile the sources that lie in ``work`` and link them."""
+def compile_modules(zig: Path, work: Path, folder: Path, *, context: BuildContext) -> None:
+    """Compile the sources that lie in ``work``, and link both forms into ``folder``."""
     library = zig.parent / "lib"
     headers = [word for folder in HEADERS for word in ("-isystem", str(library / folder))]
     units = [
@@ -82,14 +85,18 @@ def compile_module(zig: Path, work: Path, module: Path, *, context: BuildContext
         str(library / ALLOCATOR),
     ]
     log = work / "compile.log"
-    objects = []
+    objects: dict[str, list[str]] = {form: [] for form in FORMS}
     with context.progress("compile the engine for WebAssembly", len(units), unit="files") as bar:
         for unit in units:
             cxx = (*CXX, "-isystem", str(library / "libcxx/include"), "-I.") if unit.endswith(".cc") else ()
-            objects.append(f"{Path(unit).name}.o")
-            command = [zig, "clang", *cxx, *TARGET, *headers, "-c", unit, "-o", objects[-1]]
-            context.run(command, cwd=work, log_file=log)
+            for form, flags in FORMS.items():
+                name = f"{form if unit == BY_FORM else 'both'}-{Path(unit).name}.o"
+                if not (work / name).exists():
+                    command = [zig, "clang", *cxx, *TARGET, *flags, *headers, "-c", unit, "-o", name]
+                    context.run(command, cwd=work, log_file=log)
+                objects[form].append(name)
             bar.advance(1)
-    context.run([zig, "wasm-ld", *LINK, *objects, "-o", module.absolute()], cwd=work, log_file=log)
-    if not module.read_bytes().startswith(MAGIC):
-        raise ToolError("zig made no WebAssembly module")
+    for form, made in objects.items():
+        context.run([zig, "wasm-ld", *LINK, *made, "-o", (folder / form).absolute()], cwd=work, log_file=log)
+        if not (folder / form).read_bytes().startswith(MAGIC):
+            raise ToolError(f"zig made no WebAssembly module of {form}")

@@ -13,7 +13,7 @@ from edgepack.api import (
     TargetError,
 )
 from edgepack_engine.api import ARITHMETIC, EngineBuilder, plan_builder, web_assembly
-from edgepack_web.page import ENGINE
+from edgepack_web.page import ENGINE, OwnEngine
 from edgepack_web.runner import PageOptions, make_page
 
 NOT_HERE = ("fallback", "threads", "webgpu")
@@ -39,11 +39,11 @@ class EngineWebBuilder:
         return None
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
-        module, licenses = web_assembly(model.file, context=self.context)
+        module, relaxed, licenses = web_assembly(model.file, context=self.context)
         self.context.note(f"{ENGINE}, {module.stat().st_size / 1e6:.2f} MB")
         return make_page(
             model,
-            engine=module,
+            engine=OwnEngine(module=module, relaxed=relaxed),
             licenses=licenses,
             options=self.page,
             outputs=self.outputs,

@@ -63,12 +63,20 @@ class Folder:
         return {"path": path, "size": len(content), "integrity": integrity}
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnEngine:
+    """Files of edgepack's engine: for every browser, and for those with relaxed SIMD."""
+
+    module: Path
+    relaxed: Path
+
+
 def write_page(
     folder: Folder,
     *,
     model: PreparedModel,
     runtimes: Sequence[tuple[str, RuntimeArtifact]],
-    engine: Path | None = None,
+    engine: OwnEngine | None = None,
     tables: api.TokenizerTables,
     library: Path | None,
     gpu: OnGpu | None = None,
@@ -102,7 +110,12 @@ def write_page(
             *pieces,
             *tokenizer.values(),
             worker,
-            *(asset for each in [*engines, *graphics] for asset in _code_of(each)),
+            *(
+                each[key]
+                for each in [*engines, *graphics]
+                for key in ("glue", "wasm", "relaxed")
+                if key in each
+            ),
             *(piece for each in graphics for piece in each["model"]["parts"]),
         ],
         folder.root,
@@ -150,14 +163,18 @@ def _engine(folder: Folder, name: str, runtime: RuntimeArtifact) -> dict[str, An
     }
 
 
-def _own_engine(folder: Folder, module: Path) -> dict[str, Any]:
-    """It is called as it is: no JavaScript is made for it."""
-    wasm = folder.asset("engine.wasm", module.read_bytes(), "runtime")
-    return {"name": ENGINE, "threads": False, "wasm": wasm}
+def _own_engine(folder: Folder, engine: OwnEngine) -> dict[str, Any]:
+    """It is called as it is: no JavaScript is made for it. A page fetches one of its forms."""
+    wasm, relaxed = (
+        folder.asset(file.name, file.read_bytes(), "runtime") for file in (engine.module, engine.relaxed)
+    )
+    return {"name": ENGINE, "threads": False, "wasm": wasm, "relaxed": relaxed}
 
 
 def _code_of(engine: Mapping[str, Any]) -> list[Any]:
-    return [engine[key] for key in ("glue", "wasm") if key in engine]
+    """Files that a visitor fetches who computes with an engine."""
+    wasm = "relaxed" if "relaxed" in engine else "wasm"
+    return [engine[key] for key in ("glue", wasm) if key in engine]
 
 
 def _graphics(folder: Folder, gpu: OnGpu) -> list[dict[str, Any]]:

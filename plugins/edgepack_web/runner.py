@@ -10,7 +10,7 @@ from edgepack.api import BuildContext, ModelSource, PreparedModel, RunnerArtifac
 from edgepack_web.node import NODE_PROGRAM, require_same_tokens, write_node_program
 from edgepack_web.npm.node import has_node
 from edgepack_web.packages import TOKENIZERS_VERSION, tokenizers_library
-from edgepack_web.page import Folder, write_page
+from edgepack_web.page import Folder, OwnEngine, write_page
 from edgepack_web.webgpu import OnGpu
 
 
@@ -26,7 +26,7 @@ def make_page(
     model: PreparedModel,
     *,
     runtimes: Sequence[tuple[str, RuntimeArtifact]] = (),
-    engine: Path | None = None,
+    engine: OwnEngine | None = None,
     gpu: OnGpu | None = None,
     licenses: Sequence[Path] = (),
     options: PageOptions,

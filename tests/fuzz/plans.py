@@ -288,7 +288,7 @@ def _other(chance: np.random.Generator) -> Plan:
 
 
 def _behind(chance: np.random.Generator) -> Plan:
-    """Rows of which not all numbers count, heads of 9, tokens that give something, and layers of texts."""
+    """Rows of which not all numbers count, heads of 9 with kinds of distances, tokens that give something, and layers of texts."""
     wide, normed, bytes, heads = (
         Buffer(width=64, places=np.arange(40)),
         Buffer(width=64),
@@ -298,6 +298,7 @@ def _behind(chance: np.random.Generator) -> Plan:
     words = np.pad(_numbers(chance, 30, 40), ((0, 0), (0, 24)))
     weight, shift = (np.pad(_numbers(chance, 40), (0, 24)) for _ in range(2))
     keys = np.pad(_numbers(chance, 9), (0, 7))
+    queries, seen = Buffer(width=128), Buffer(width=128)
     steps = (
         _lookup(words, Rows.TOKENS, wide, Flag.NONE, scaled=False),
         Step(
@@ -317,16 +318,48 @@ def _behind(chance: np.random.Generator) -> Plan:
             numbers=(1e-6,),
             tensors=[keys],
         ),
+        *(step for head in range(2) for step in _by_kinds(chance, heads, SIZE * head, queries, head)),
+        *(step for head in range(2) for step in _by_kinds(chance, heads, 32, seen, head)),
         Step(
             operation=Operation.ATTENTION,
-            inputs=(heads,),
+            inputs=(heads, queries, seen),
             outputs=[heads],
-            sizes=(1, 1, SIZE, 16, 32, 0, 0),
+            sizes=(2, 1, SIZE, 32, 48, 0, 2 * LONGEST - 1, 64),
             numbers=(0.3,),
-            tensors=[None],
+            tensors=[None, chance.integers(0, 64, 2 * LONGEST - 1).astype("<i4")],
         ),
     )
     return _with_layers(chance, steps, normed, heads)
+
+
+def _by_kinds(
+    chance: np.random.Generator, heads: Buffer, begin: int, target: Buffer, head: int
+) -> tuple[Step, Step]:
+    """A number of a head for each of 64 kinds of distances."""
+    bytes = Buffer(width=SIZE, bytes=1)
+    weights = chance.integers(-64, 65, (SIZE, 64)).astype(np.int8)
+    return (
+        Step(
+            operation=Operation.QUANTIZE,
+            inputs=(heads,),
+            outputs=[bytes],
+            sizes=(SIZE, begin),
+            numbers=(0,),
+            tensors=[None],
+        ),
+        Step(
+            operation=Operation.PRODUCT,
+            inputs=(bytes,),
+            outputs=[target],
+            sizes=(SIZE, 64, int(Activation.LINEAR), 128, 64 * head),
+            tensors=[
+                packed(weights),
+                weights.sum(axis=0, dtype="<i4"),
+                np.full(64, 1e-4, "<f4"),
+                np.zeros(64, "<f4"),
+            ],
+        ),
+    )
 
 
 def _with_layers(chance: np.random.Generator, steps: tuple[Step, ...], normed: Buffer, heads: Buffer) -> Plan:

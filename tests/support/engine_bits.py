@@ -4,6 +4,7 @@ NumPy rounds each product and each sum by itself, and roots and quotients as IEE
 processor must give.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -121,13 +122,12 @@ def attention(
     v: Array,
     *,
     scale: float,
-    distances: Array | None,
+    distances: Sequence[Array],
     hidden: Array,
     keys: int,
 ) -> Array:
-    """[tokens, heads, size] of each; ``distances`` [heads, queries, keys]; ``hidden`` [queries, keys]. Keys a tile at a time, up to ``keys``."""
+    """[tokens, heads, size] of each; ``distances`` [heads, queries, keys] each; ``hidden`` [queries, keys]. Keys a tile at a time, up to ``keys``."""
     k, v, hidden = k[:keys], v[:keys], hidden[:, :keys]
-    distances = None if distances is None else distances[..., :keys]
     (q, q_scale), (k, k_scale), (v, v_scale) = map(_whole, (q, k, v))
     tokens, heads, size = q.shape
     q_scale = q_scale * (F(scale) * LOG2E)
@@ -138,8 +138,8 @@ def attention(
         scores = np.einsum("qhd,khd->hqk", q, k[tile]).astype(F) * (
             k_scale[tile].T[:, None] * q_scale.T[..., None]
         )
-        if distances is not None:
-            scores = scores + distances[:, :, tile] * LOG2E
+        for added in distances:
+            scores = scores + added[:, :, :keys][:, :, tile] * LOG2E
         scores = np.where(hidden[:, tile], LOWEST, scores)
         scores = np.pad(scores, ((0, 0), (0, 0), (0, -scores.shape[2] % 16)), constant_values=LOWEST)
         peak = np.maximum(most, scores.max(axis=2))

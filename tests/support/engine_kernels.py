@@ -61,7 +61,7 @@ class Product(ctypes.Structure):
         *((name, c_void_p) for name in ("input", "ranges", "weights", "sums")),
         ("zero", c_int32),
         *((name, c_void_p) for name in ("scales", "bias", "output")),
-        *((name, c_size_t) for name in ("rows", "depth", "width")),
+        *((name, c_size_t) for name in ("rows", "depth", "width", "stride")),
         ("activation", c_uint32),
     ]
 
@@ -77,6 +77,8 @@ class Attention(ctypes.Structure):
         ("scale", c_float),
         ("distances", c_void_p),
         ("reach", c_size_t),
+        *((name, c_void_p) for name in ("by_query", "by_key", "kinds")),
+        *((name, c_size_t) for name in ("kinds_stride", "kinds_count")),
         ("room", c_void_p),
     ]
 

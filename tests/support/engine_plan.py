@@ -187,9 +187,9 @@ class _Text:
 
     def quantize(self, step: Any) -> None:
         raised = step.numbers[0] if step.flags & Flag.UNSIGNED else None
-        self._quantize(
-            self.buffers[step.inputs[0]][:, : step.sizes[0]], step.tensors[0], step.outputs[0], raised=raised
-        )
+        width, begin = [*step.sizes, 0][:2]
+        x = self.buffers[step.inputs[0]][:, begin : begin + width]
+        self._quantize(x, step.tensors[0], step.outputs[0], raised=raised)
 
     def _quantize(self, x: Array, smoothing: Array | None, output: Buffer, *, raised: float | None) -> None:
         x = x * (1 if smoothing is None else smoothing) + (raised or 0)
@@ -200,14 +200,19 @@ class _Text:
 
     def product(self, step: Any) -> None:
         weights, sums, scales, bias = step.tensors
-        depth, _, activation, zero = step.sizes
+        depth, width, activation, zero, place = [*step.sizes, 0][:5]
+        (output,) = step.outputs
         matrix = _unpacked(weights)
         assert matrix.shape[0] == depth
         assert np.array_equal(sums, matrix.sum(axis=0))
         whole = (self.buffers[step.inputs[0]] - zero) @ matrix
-        self.buffers[step.outputs[0]] = _activated(
-            activation, whole * scales * self.ranges[step.inputs[0]] + bias
-        )
+        made = _activated(activation, whole * scales * self.ranges[step.inputs[0]] + bias)
+        if output.width > width:
+            self.buffers.setdefault(output, np.zeros((len(made), output.width)))[:, place : place + width] = (
+                made
+            )
+        else:
+            self.buffers[output] = made
 
     def _heads(self, step: Any) -> tuple[Buffer, slice, Array]:
         place, heads, size = step.sizes[:3]
@@ -235,8 +240,24 @@ class _Text:
         one, other = np.split(self.buffers[step.inputs[0]], 2, axis=1)
         self.buffers[step.outputs[0]] = _activated(step.sizes[1], one) * other
 
+    def _by_kinds(self, step: Any, apart: Array) -> Array:
+        """What queries and keys add to scores by the kinds of their distances, [heads, queries, keys]."""
+        added = np.zeros((step.sizes[0], *apart.shape))
+        if len(step.tensors) < 2 or step.tensors[1] is None:
+            return added
+        kinds, heads, tokens = (
+            step.tensors[1][apart + step.sizes[6] // 2],
+            step.sizes[0],
+            np.arange(len(apart)),
+        )
+        for at, places in zip((1, 2), (tokens[:, None], tokens[None]), strict=True):
+            if step.inputs[at] is not None:
+                numbers = self.buffers[step.inputs[at]].reshape(len(apart), heads, -1)
+                added += numbers[places, :, kinds].transpose(2, 0, 1)
+        return added
+
     def attention(self, step: Any) -> None:
-        heads, groups, size, key, value, radius, reach = step.sizes
+        heads, groups, size, key, value, radius, reach, *_ = step.sizes
         x = self.buffers[step.inputs[0]]
         places = ((0, heads), (key, groups), (value, groups))
         q, k, v = (x[:, at : at + count * size].reshape(len(x), count, size) for at, count in places)
@@ -246,9 +267,9 @@ class _Text:
             q, k = q * q_scale[..., None], k * k_scale[..., None]
         scores = np.einsum("qhd,khd->hqk", q, k) * step.numbers[0]
         apart = self.positions[None, :] - self.positions[:, None]
-        if reach:
-            assert step.tensors[0] is not None
+        if step.tensors[0] is not None:
             scores = scores + step.tensors[0][:, apart + reach // 2]
+        scores = scores + self._by_kinds(step, apart)
         hidden = (np.abs(apart) > radius) if radius else np.zeros_like(apart, bool)
         hidden |= (apart > 0) & bool(step.flags & Flag.CAUSAL)
         hidden |= (self.positions >= self.seen)[None]

@@ -34,8 +34,8 @@ struct Product {
     const int32_t *sums;               // [width]: of each column's weights
     int32_t zero;                      // what byte stands for 0
     const float *scales, *bias;        // [width]
-    float *output;                     // [rows, width]
-    size_t rows, depth, width;
+    float *output;                     // [rows, stride] of which [rows, width] are written
+    size_t rows, depth, width, stride;
     uint32_t activation;
 };
 
@@ -51,6 +51,10 @@ struct Attention {
     float scale;
     const float *distances;            // [heads, reach]: added to scores, by key less query; the middle is 0 apart, may be null
     size_t reach;
+    // Or, of each query and each key, a number for each kind of distance, added to scores: [tokens, kinds_stride], may be null.
+    const float *by_query, *by_key;
+    const int32_t *kinds;              // [reach], by key less query, the middle for 0 apart
+    size_t kinds_stride, kinds_count;  // `kinds_count`: numbers of a head
     float *room;                       // as attention_room says
 };
 

@@ -245,7 +245,7 @@ void Session::compute_rows(Work &work, size_t at, size_t end, const Few &few) co
         }
         if (step.operation == QUANTIZE) {
             Quantization task{};
-            task.input = in(0), task.smoothing = numbers(step.tensors[0]);
+            task.input = in(0) + step.sizes[1], task.smoothing = numbers(step.tensors[0]);
             task.raise = step.numbers[0], task.is_unsigned = step.flags & UNSIGNED;
             task.output = rows(work, step.to[0], few), task.ranges = ranges(work, step.to[0], few);
             task.rows = few.count, task.width = step.sizes[0], task.stride = buffers_[step.from[0]].width;
@@ -257,7 +257,7 @@ void Session::compute_rows(Work &work, size_t at, size_t end, const Few &few) co
             task.weights = reinterpret_cast<const int8_t *>(file_.data() + step.tensors[0]);
             task.sums = reinterpret_cast<const int32_t *>(file_.data() + step.tensors[1]), task.zero = int32_t(step.sizes[3]);
             task.scales = numbers(step.tensors[2]), task.bias = numbers(step.tensors[3]);
-            task.output = floats(work, step.to[0], few);
+            task.output = floats(work, step.to[0], few) + step.sizes[4], task.stride = buffers_[step.to[0]].width;
             task.rows = few.count, task.depth = step.sizes[0], task.width = step.sizes[1], task.activation = step.sizes[2];
             kernels_->product(task);
         }
@@ -297,6 +297,16 @@ void Session::attend(const Step &step, const Work &work, size_t piece, size_t la
     task.radius = step.sizes[5], task.causal = step.flags & CAUSAL, task.in_floats = step.flags & IN_FLOATS;
     task.scale = step.numbers[0], task.distances = numbers(step.tensors[0]), task.reach = step.sizes[6];
     if (task.distances) task.distances += head * task.reach;
+    if (step.tensors[1]) {
+        task.kinds = reinterpret_cast<const int32_t *>(file_.data() + step.tensors[1]);
+        task.kinds_count = step.sizes[7];
+        auto of = [&](uint32_t buffer) {
+            if (buffer == NOTHING) return static_cast<const float *>(nullptr);
+            task.kinds_stride = buffers_[buffer].width;
+            return static_cast<const float *>(floats(work, buffer, few) + head * task.kinds_count);
+        };
+        task.by_query = of(step.from[1]), task.by_key = of(step.from[2]);
+    }
     task.room = const_cast<float *>(work.attention.data()) + lane * work.room;
     const float *first = floats(work, step.from[0], few);
     const size_t group = head / (heads / groups) * task.size;

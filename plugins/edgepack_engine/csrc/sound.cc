@@ -84,10 +84,10 @@ const Rule RULES[] = {
      }},
     {"what is quantized is whole panels", of(QUANTIZE), [](const Asked &a) { return a.sizes[0] % PANEL == 0; }},
     {"bytes are as wide as their buffer", of(QUANTIZE),
-     [](const Asked &a) { return a.holds(a.step.from[0], a.size(0)) && a.has(a.step.to[0], a.sizes[0], 1); }},
+     [](const Asked &a) { return a.holds(a.step.from[0], a.size(0) + a.size(1)) && a.has(a.step.to[0], a.sizes[0], 1); }},
     {"what smooths lies in the file", of(QUANTIZE), [](const Asked &a) { return a.may(0, 4 * a.size(0)); }},
     {"a product's buffers are as wide as its matrix", of(PRODUCT),
-     [](const Asked &a) { return a.has(a.step.from[0], a.sizes[0], 1) && a.has(a.step.to[0], a.sizes[1], 4); }},
+     [](const Asked &a) { return a.has(a.step.from[0], a.sizes[0], 1) && a.holds(a.step.to[0], a.size(1) + a.size(4)); }},
     {"a matrix has whole columns, and is not too deep", of(PRODUCT),
      [](const Asked &a) { return a.sizes[1] % COLUMNS == 0 && a.sizes[0] <= MOST_DEPTH; }},
     {"a product's activation is known", of(PRODUCT), [](const Asked &a) { return a.sizes[2] <= GELU_TANH; }},
@@ -112,7 +112,20 @@ const Rule RULES[] = {
     {"distances reach as far as the longest text", of(ATTENTION),
      [](const Asked &a) {
          return a.may(0, 4 * a.size(0) * a.size(6)) &&
-                (!a.step.tensors[0] || (a.sizes[6] % 2 && a.sizes[6] / 2 + 1 >= a.plan.header.longest));
+                (!(a.step.tensors[0] || a.step.tensors[1]) || (a.sizes[6] % 2 && a.sizes[6] / 2 + 1 >= a.plan.header.longest));
+     }},
+    {"kinds of distances are those that queries and keys have numbers for", of(ATTENTION),
+     [](const Asked &a) {
+         if (!a.step.tensors[1]) return true;
+         auto kept = [&](uint32_t buffer) {
+             return buffer == NOTHING || (a.holds(buffer, a.size(0) * a.size(7)) && a.buffer(buffer).kept);
+         };
+         const uint32_t one = a.step.from[1], other = a.step.from[2];
+         if (!a.sizes[7] || !kept(one) || !kept(other)) return false;
+         if (one != NOTHING && other != NOTHING && a.buffer(one).width != a.buffer(other).width) return false;
+         if (!a.given(1, 4 * a.size(6))) return false;
+         auto kinds = reinterpret_cast<const uint32_t *>(a.plan.file + a.step.tensors[1]);
+         return std::all_of(kinds, kinds + a.sizes[6], [&](uint32_t kind) { return kind < a.sizes[7]; });
      }},
     {"what attention reads and makes is kept", of(ATTENTION),
      [](const Asked &a) {
@@ -185,6 +198,8 @@ bool all_was_written(const PlanView &plan) {
             return false;
         }
         if ((skips || step.operation == COMBINE) && !known(step.from[1])) return false;
+        for (int other = 1; other < 3 && attends && step.tensors[1]; other++)
+            if (step.from[other] != NOTHING && !known(step.from[other])) return false;
         // Attention leaves alone what is beside its heads.
         if (attends && plan.buffers[step.to[0]].width != step.sizes[0] * step.sizes[2] && !known(step.to[0])) return false;
         if (step.operation != GIVE) written[step.to[0]] = stretch;

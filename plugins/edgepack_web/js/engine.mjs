@@ -18,12 +18,17 @@ export class Engine {
     engine.gpu = runtime.gpu;
     const assets = new Assets(base, keep);
     const session = sessionOf(assets, runtime, engine.model.parts, { direct, signal, threads });
-    let table;
-    await assets.fetchAll([{ asset: bundle.tokenizer.table, into: (bytes) => (table = bytes) }, ...session.wanted], { signal, onProgress });
+    // Read from its table while the model still comes.
+    let tokenizer;
+    const open = (table) => {
+      tokenizer = openTokenizer(assets, bundle.tokenizer, table, { direct, signal });
+      tokenizer.catch(() => {});
+    };
+    await assets.fetchAll([{ asset: bundle.tokenizer.table, into: open }, ...session.wanted], { signal, onProgress });
     const times = { downloaded: performance.now() };
     engine.session = await session.open(times);
     times.session = performance.now();
-    engine.tokenizer = await openTokenizer(assets, bundle.tokenizer, table, { direct, signal });
+    engine.tokenizer = await tokenizer;
     times.tokenizer = performance.now();
     await assets.prune(bundle.assets.concat("bundle.json")).catch(() => {});
     return { engine, times };

@@ -332,6 +332,7 @@ def multiplied(
         rows,
         x.shape[1],
         width,
+        width,
         kind,
     )
     call(level.product, task)
@@ -412,6 +413,10 @@ def test_gates(level: Any, shapes: Any) -> None:
         assert np.array_equal(output, engine_bits.activated(kind, x[:, :width]) * x[:, width:])
 
 
+KINDS = 5
+"""Kinds of distances, of each of which queries and keys have a number for each head."""
+
+
 def attended(
     level: Any, guarded: Guarded, x: Array, *, heads: int, groups: int, size: int, **others: Any
 ) -> Array:
@@ -439,7 +444,9 @@ def attended(
         others.get("in_floats", False),
         others.get("scale", size**-0.5),
         place(distances),
-        0 if distances is None else distances.shape[1],
+        2 * tokens - 1,
+        *(place(others.get(name)) for name in ("by_query", "by_key", "kinds")),
+        *(heads * KINDS, KINDS),
         place(room),
     )
     call(level.attention, task)
@@ -460,10 +467,16 @@ def test_attention(level: Any, shapes: Any) -> None:
         if tokens == 241:
             radius = 130  # Of the 241st, it begins in another tile than the query's own.
         distances = maybe(chance, normal(chance, guarded, heads, 2 * tokens - 1))
+        by = [maybe(chance, normal(chance, guarded, tokens, heads, KINDS)) for _ in range(2)]
+        kinds = guarded.copy(chance.integers(0, KINDS, 2 * tokens - 1).astype("<i4"))
         apart = np.arange(tokens)[None] - np.arange(tokens)[:, None]
         scores = np.einsum("qhd,khd->hqk", q, k) * size**-0.5
-        if distances is not None:
-            scores = scores + distances[:, apart + tokens - 1]
+        added32 = np.zeros(scores.shape, "<f4")
+        for numbers, places in zip(by, (np.arange(tokens)[:, None], np.arange(tokens)[None]), strict=True):
+            if numbers is not None:
+                added32 = added32 + numbers[places, :, kinds[apart + tokens - 1]].transpose(2, 0, 1)
+        further = (added32,) if distances is None else (distances[:, apart + tokens - 1], added32)
+        scores = scores + np.sum(further, axis=0, dtype=float)
         hidden = (np.abs(apart) > radius) if radius else np.zeros_like(apart, bool)
         keys = tokens if radius or chance.random() < 0.7 else int(chance.integers(1, tokens + 1))
         hidden = hidden | (np.arange(tokens) >= keys)[None]
@@ -483,6 +496,9 @@ def test_attention(level: Any, shapes: Any) -> None:
             causal=causal,
             in_floats=in_floats,
             distances=distances,
+            by_query=by[0],
+            by_key=by[1],
+            kinds=kinds,
             keys=keys,
             in_place=chance.random() < 0.5,
         )
@@ -498,14 +514,13 @@ def test_attention(level: Any, shapes: Any) -> None:
                 k32,
                 v32,
                 scale=size**-0.5,
-                distances=None if distances is None else distances[:, apart + tokens - 1],
+                distances=further,
                 hidden=hidden | (apart > 0) & causal,
                 keys=keys,
             )
             assert np.array_equal(found, exact.reshape(tokens, -1))
         added = np.where(hidden | (apart > 0) & causal, np.float32(-1e30), np.zeros_like(scores))
-        if distances is not None:
-            added = added + distances[:, apart + tokens - 1]
+        added = added + np.sum(further, axis=0, dtype=float)
         parts = {
             name: each.reshape(1, tokens, -1).astype("<f4")
             for name, each in zip("qkv", (q, k, v), strict=True)

@@ -48,7 +48,7 @@ ALBERT = {
 }
 """Those of the real one, of fewer layers."""
 LOWERED = (
-    "albert",
+    *("albert", "deberta-v2"),
     *("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet", "modernbert", "gte", "new"),
     *("nomic_bert", "llama", "mistral", "qwen2", "qwen3", "gemma3_text", "embedding_gemma2_text"),
 )
@@ -79,7 +79,9 @@ def test_a_plan_gives_the_vectors_of_its_graph(tmp_path: Path, context: HostCont
         made = vectors_of(plan, tokens.ids, tokens.mask, tokens.types)
         # What float32 rounds otherwise may move a byte of a quantized value by one. Attention in bytes, which the graph does not have,
         # is as far off again as the weights are.
-        np.testing.assert_allclose(made, wanted, atol=2e-3 if in_floats else 5e-2)
+        # Tables of DeBERTa's distances are bytes, too, and so is what they meet.
+        near = 5e-3 if kind == "deberta-v2" else 2e-3
+        np.testing.assert_allclose(made, wanted, atol=near if in_floats else 5e-2)
 
 
 @pytest.mark.parametrize(
@@ -152,14 +154,6 @@ def test_layers_that_share_weights_have_them_once(tmp_path: Path, context: HostC
     assert len(products) == 1 + 2 * 4
     assert len({id(step.tensors[0]) for step in products}) == 1 + 4
     assert (tmp_path / "plan").stat().st_size < 1.1 * (4 * 768**2 + 2 * 768 * 3072)
-
-
-@pytest.mark.slow
-def test_an_architecture_without_steps_is_refused_in_words(tmp_path: Path, context: HostContext) -> None:
-    graph = quantized(tmp_path, "deberta-v2", context)
-    with pytest.raises(UnsupportedModelError, match="the engine has no step for operator") as caught:
-        plan_of(graph)
-    assert "--target linux-x86" in str(caught.value.hint)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from tests.plugins.engine.test_lowering import ALBERT, WIDE
 from tests.support.checkpoints import write_head
 from tests.support.families import FAMILIES, write_family
 from tests.support.golden import ROOT
+from tests.support.graphs import write_graph_alone
 
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
@@ -70,10 +71,17 @@ def head(shape: dict[str, int]) -> Callable[[Path, HostContext], ModelSource]:
     return write
 
 
+def graph(folder: Path, context: HostContext) -> ModelSource:
+    folder.mkdir()
+    write_graph_alone(folder)
+    return ingest(str(folder / "model.onnx"), context=context)
+
+
 MODELS = {
     **{name: family(kind) for kind, name in NAMES.items()},
     **{name: head(shape) for name, shape in HEADS.items()},
     **{name: BEHIND_MODELS[called] for name, called in BEHIND.items()},
+    "a graph alone": graph,
 }
 
 
