@@ -5,7 +5,7 @@
     PYTHONPATH=. .venv/bin/python benchmarks/same_bits.py --texts armv7l=20 --keep /tmp/bits     # and again, where it was ended
 
 all-MiniLM-L6-v2 by recipe int8, 200 verification texts and 4,000 fuzz texts of every script. The engine is compiled for x86-64, arm64, 32-bit ARM and
-riscv64, with glibc and with musl; its kernels are chosen by name. What is not this machine's runs under qemu (``edgepack fetch --target linux-arm64-min`` fetches
+riscv64, with glibc and with musl, and for WebAssembly, in Node; its kernels are chosen by name. What is not this machine's runs under qemu (``edgepack fetch --target linux-arm64-min`` fetches
 it): arm64 takes ten minutes and more for all texts, 32-bit ARM a second and more for each token, so that it is given fewer. A platform's vectors are
 compared with those of the first one's same texts. With ``--keep`` what is made stays, and is not made again. Ends with 1 where two are not the same.
 """
@@ -36,6 +36,8 @@ from edgepack.targets import built_in_targets, read_target
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.texts.fuzz import fuzz_texts_for
 from edgepack_engine.builder import create_builder, sources
+from edgepack_engine.wasm import FORMS, module_sources, wasm_module
+from edgepack_web.npm.node import find_node
 
 FUZZ, SEED = 4000, 1
 TOGETHER = 280
@@ -65,6 +67,7 @@ class Way:
 
     name: str
     triple: str
+    """Empty: the program is there."""
     emulator: Sequence[str | Path]
     program: Path
     level: str
@@ -83,10 +86,11 @@ def main() -> None:
         kept = kept_folder(options.keep or folder / "kept", plan)
         digests: dict[int, set[str]] = {}
         first = b""
-        for way in ways(folder, context, dict(options.texts)):
+        counts = dict(options.texts)
+        for way in (*ways(folder, context, counts), *in_node(context, counts)):
             if options.only and not any(word in way.name for word in options.only):
                 continue
-            if not way.program.exists():
+            if way.triple and not way.program.exists():
                 compiled(way.program, way.triple)
             begin = time.perf_counter()
             vectors = vectors_of(way, plan, ids[: way.texts], folder, kept)
@@ -125,7 +129,7 @@ def part(word: str) -> tuple[str, int]:
 def kept_folder(folder: Path, plan: Path) -> Path:
     """Where this engine's vectors of this plan are: others are not taken for them."""
     digest = hashlib.sha256(plan.read_bytes())
-    for _, text in sorted(sources()):
+    for _, text in sorted((*sources(), *module_sources())):
         digest.update(text.encode())
     kept = folder / digest.hexdigest()[:16]
     kept.mkdir(parents=True, exist_ok=True)
@@ -194,6 +198,26 @@ def ways(folder: Path, context: HostContext, texts: Mapping[str, int]) -> Iterat
                 if not emulator and level == levels[-1]:
                     yield replace(way, name=f"{named}, alone", batch=1)
                     yield replace(way, name=f"{named}, 2 threads", threads=2)
+
+
+def in_node(context: HostContext, texts: Mapping[str, int]) -> Iterator[Way]:
+    """The module that pages have; nothing where there is no Node."""
+    try:
+        node = find_node()
+    except MissingToolError as missing:
+        print(f"not run: wasm32 ({missing.message}; {missing.hint})")  # noqa: T201
+        return
+    for form in FORMS:
+        way = Way(
+            name=f"wasm32 Node {form}",
+            triple="",
+            emulator=(node,),
+            program=Path(__file__).with_suffix(".mjs"),
+            level=str(wasm_module(context=context) / form),
+            texts=texts.get("wasm32", texts.get("", 200 + FUZZ)),
+        )
+        yield way
+        yield replace(way, name=f"{way.name}, alone", batch=1)
 
 
 def emulator_of(arch: str, context: HostContext) -> Sequence[str | Path] | None:

@@ -3,7 +3,10 @@
     .venv/bin/edgepack bundle --target web-wasm
     .venv/bin/python benchmarks/web.py dist/all-MiniLM-L6-v2-web-wasm
 
-Four pages, each served from the loopback by what `edgepack serve-web` serves with, every file under brotli 11, all that does
+    .venv/bin/edgepack bundle --target web-fast
+    .venv/bin/python benchmarks/web.py dist/all-MiniLM-L6-v2-web-wasm --fast dist/all-MiniLM-L6-v2-web-fast --only edgepack web-fast
+
+Four pages, with ``--fast`` five, each served from the loopback by what `edgepack serve-web` serves with, every file under brotli 11, all that does
 not change immutable: the bundle; the same loader on npm's WebAssembly; onnxruntime-web's own JavaScript with the same model
 file and @huggingface/tokenizers; transformers.js with a model file made as those on the hub are (dynamic int8 of the
 exported model, per channel, reduced range: no hub is asked). One thread each. Cold visits have a new profile each; a warm one
@@ -25,7 +28,7 @@ import sys
 import tempfile
 import threading
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -137,7 +140,7 @@ def main() -> None:
     ):
         source = ingest(bundle.manifest["model"]["origin"], context=context)
         say("laying out the pages, compressing them (brotli 11 takes a minute the first time)")
-        peers = lay_out(options.bundle, source, Path(place), context)
+        peers = lay_out(options, source, Path(place), context)
         for peer in peers:
             peer.url = servers.enter_context(serving(partial(Counting, peer)))
         clerk = servers.enter_context(serving(partial(Clerk, peers)))
@@ -160,6 +163,8 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("bundle", type=Path)
+    made.add_argument("--fast", type=Path, help="a bundle of target web-fast beside it")
+    made.add_argument("--only", nargs="+", metavar="PAGE", help="pages with these names")
     made.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
     made.add_argument("--cold", type=int, default=3, help="cold visits of each page")
     made.add_argument("--visits", type=int, default=5, help="warm visits after each cold one")
@@ -174,13 +179,22 @@ def say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def lay_out(bundle: Path, source: ModelSource, place: Path, context: HostContext) -> list[Peer]:
+def lay_out(
+    options: argparse.Namespace, source: ModelSource, place: Path, context: HostContext
+) -> list[Peer]:
     """A folder for each page, with compressed copies beside the files."""
+    bundle, fast = options.bundle, options.fast
+    pages: dict[str, Callable[[Path], Path]] = {
+        "edgepack": lambda folder: own_page(bundle, folder),
+        **({"web-fast": lambda folder: own_page(fast, folder)} if fast else {}),
+        "stock wasm": lambda folder: stock_page(bundle, folder, context),
+        "onnxruntime-web": lambda folder: ort_page(bundle, source, folder, context),
+        "transformers.js": lambda folder: transformers_page(source, folder, context),
+    }
     made = [
-        Peer(name="edgepack", folder=own_page(bundle, place / "edgepack")),
-        Peer(name="stock wasm", folder=stock_page(bundle, place / "stock", context)),
-        Peer(name="onnxruntime-web", folder=ort_page(bundle, source, place / "ort", context)),
-        Peer(name="transformers.js", folder=transformers_page(source, place / "transformers", context)),
+        Peer(name=name, folder=lay(place / name.replace(" ", "-")))
+        for name, lay in pages.items()
+        if not options.only or name in options.only
     ]
     for peer in made:
         (peer.folder / "index.html").write_text(PAGE.format(name=peer.name))
@@ -403,12 +417,15 @@ def size_table(results: dict[str, dict[str, Any]]) -> Table:
 
 def time_table(results: dict[str, dict[str, Any]]) -> Table:
     table = Table("", *results)
+    base = next(iter(results.values()))
     for title, key in (("cold", "cold"), ("warm", "warm"), ("after a restart", "restarted")):
         cells = [
             f"{statistics.median(found[key]):.0f} ({min(found[key]):.0f} … {max(found[key]):.0f})"
             for found in results.values()
         ]
         table.add_row(f"first vector, {title}, ms", *cells)
+        ratios = [statistics.median(ratios_of(found[key], base[key])) for found in results.values()]
+        table.add_row("times the first page's", *(f"{ratio:.2f}" for ratio in ratios))
     table.add_row("peak memory, MB", *(f"{found['memory'] / 1e6:.0f}" for found in results.values()))
     table.add_row("cosine, mean", *(f"{found['cosine']['mean']:.4f}" for found in results.values()))
     table.add_row("cosine, least", *(f"{found['cosine']['least']:.4f}" for found in results.values()))
@@ -416,17 +433,22 @@ def time_table(results: dict[str, dict[str, Any]]) -> Table:
 
 
 def speed_table(results: dict[str, dict[str, Any]]) -> Table:
-    """Medians, and the ratio to the same loader on npm's WebAssembly, round by round."""
-    table = Table("sentences/s (times stock wasm)", *results)
-    stock = results["stock wasm"]["rates"]
-    for shape in stock:
+    """Medians, and the ratio to the same loader on npm's WebAssembly, or where it is left out to the first page, round by round."""
+    name = "stock wasm" if "stock wasm" in results else next(iter(results))
+    table = Table(f"sentences/s (times {name})", *results)
+    base = results[name]["rates"]
+    for shape in base:
         cells = []
         for found in results.values():
             rates = found["rates"][shape]
-            ratio = statistics.median(a / b for a, b in zip(rates, stock[shape], strict=True))
+            ratio = statistics.median(ratios_of(rates, base[shape]))
             cells.append(f"{statistics.median(rates):.1f} ({ratio:.2f})")
         table.add_row(shape, *cells)
     return table
+
+
+def ratios_of(some: Sequence[float], base: Sequence[float]) -> list[float]:
+    return [one / other for one, other in zip(some, base, strict=True)]
 
 
 if __name__ == "__main__":

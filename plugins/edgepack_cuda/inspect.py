@@ -34,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationUnit:
-    """What the library holds of one source file."""
+    """Part of the library that comes from one source file."""
 
     index: int
     bytes: int

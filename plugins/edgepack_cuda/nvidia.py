@@ -51,12 +51,12 @@ _TERMS = (
 
 
 def cuda_terms(library: str, wheel: Wheel, *, how: str = "unmodified") -> str:
-    """What a library of CUDA is under."""
+    """Terms of a library of CUDA."""
     return _TERMS.format(name=library, wheel=wheel.requirement, how=how)
 
 
 def missing(target: Target) -> Iterator[str]:
-    """What fetches the libraries, and compiles the program."""
+    """Missing tools to fetch the libraries, and to compile the program."""
     return missing_tools("patchelf", packages={"pip": "pip", "ziglang": "zig"})
 
 

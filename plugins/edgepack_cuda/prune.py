@@ -200,7 +200,7 @@ def _drop_blobs(image: Image, architectures: Collection[str]) -> int:
 def _prove(
     small: bytes, changed: Image, section: ElfSection, code: bytes, kept: Sequence[Fatbin], name: str
 ) -> None:
-    """What was written, read again: the same memory as the changed file, and every kept piece of code as it was."""
+    """Read the result again, and compare: the same memory as the changed file, and every kept piece of code as it was."""
     again = read_image(small, name)
     # Not the header of the file, which says where the program headers are.
     if memory_of(again)[ELF64.header.size :] != memory_of(changed)[ELF64.header.size :]:

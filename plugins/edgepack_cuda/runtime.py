@@ -44,7 +44,7 @@ VERSIONED = (*LOAD_ORDER, "libcurand.so.10")
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What is kept of the libraries."""
+    """Parts of the libraries that are kept."""
 
     architectures: tuple[str, ...]
     operators: tuple[str, ...] | None
@@ -114,7 +114,7 @@ def _wheels(layout: str) -> tuple[Wheel, ...]:
 
 
 def source_files(layout: str) -> tuple[SourceFile, ...]:
-    """What the libraries of a layout came out of."""
+    """Files that the libraries of a layout come from."""
     cuda = (*CUBLAS.source_files("libcublas", "libcublasLt"), *CUDART.source_files("libcudart"))
     return (*ONNXRUNTIME_GPU.source_files("onnxruntime"), *(() if layout == "thin" else cuda))
 
@@ -131,7 +131,7 @@ def _unpacked(wheel: Wheel, context: BuildContext) -> Path:
 
 
 def closure_of_provider(provider: Path) -> Closure:
-    """What the provider needs of the device or a layout, and what it only names."""
+    """Closure of the provider: what it needs of the device or a layout, and what it only names."""
     return closure_of([provider], among=(), elsewhere=(*HOST, *DRIVER, *LOAD_ORDER), versioned=VERSIONED)
 
 

@@ -15,7 +15,7 @@ SECONDS = 30
 
 
 def starter() -> Callable[[str | None, int | None], AbstractContextManager[Executor]]:
-    """What the axis ``executor`` takes."""
+    """Function that starts an executor, for the axis ``executor``."""
     return start
 
 

@@ -42,7 +42,7 @@ class Decoder:
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """What layers of one kind have in common."""
+    """Inputs of attention that layers of one kind share."""
 
     angles: tuple[str, str]
     bias: str

@@ -19,7 +19,7 @@ EXPORTED = "export the model to ONNX yourself and use the .onnx file"
 
 @dataclass(frozen=True, kw_only=True)
 class LayerSettings:
-    """What one layer looks at, and with what."""
+    """Settings of one layer: what it looks at, and with what."""
 
     base: float
     """Of the rotation's frequencies."""
@@ -118,7 +118,7 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
 
 
 def _scale(config: Mapping[str, Any], kind: str) -> float:
-    """What the scores are multiplied by; EmbeddingGemma 2 leaves that to the norms of its heads."""
+    """Factor of the scores; EmbeddingGemma 2 leaves that to the norms of its heads."""
     if kind == GEMMA2:
         return 1.0
     numbers = size_of(config, "query_pre_attn_scalar", 256) if kind == GEMMA else _head(config, kind)

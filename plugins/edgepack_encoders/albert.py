@@ -46,7 +46,7 @@ def write_albert(config: Mapping[str, Any], weights: TensorFile, writer: GraphWr
 
 
 def shared_layers(config: Mapping[str, Any], layers: int) -> list[str]:
-    """What the weights of each layer are called, in the order of their use. Raises ``ModelError``."""
+    """Names of the weights of each layer, in the order of their use. Raises ``ModelError``."""
     groups, inner = size_of(config, "num_hidden_groups", 1), size_of(config, "inner_group_num", 1)
     if groups > layers:
         raise ModelError(f"config.json: {layers} layers cannot be of {groups} groups", hint=DAMAGED)

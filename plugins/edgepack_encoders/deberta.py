@@ -206,7 +206,7 @@ def _distance_vectors(encoder: Encoder, distances: Distances) -> np.ndarray:
 
 
 def _places(encoder: Encoder, distances: Distances) -> Places:
-    """What depends on the text's length alone: 2 · n distances, of which each of n tokens uses n neighbouring ones.
+    """Tensors that depend on the text's length alone: 2 · n distances, of which each of n tokens uses n neighbouring ones.
 
     Scores of all tokens one after another, [n · 2n], are those of token 0 from n - 1 on, of token 1 from (n - 1) + (2n - 1) on, and
     so forth: in rows of 2n - 1 they stand one below the other.
@@ -332,7 +332,7 @@ def _shifted(writer: GraphWriter, part: str, scores: str, places: Places) -> str
 
 
 def _convolved(encoder: Encoder, config: Mapping[str, Any], words: str, hidden: str, kept: str) -> str:
-    """What the first layer made, beside the words with their neighbours: one product of as many words as the kernel is wide."""
+    """Output of the first layer, beside the words with their neighbours: one product of as many words as the kernel is wide."""
     writer, shape, tensors = encoder.writer, encoder.shape, encoder.tensors
     wide = size_of(config, "conv_kernel_size")
     if config.get("conv_groups", 1) != 1 or wide % 2 == 0:

@@ -10,7 +10,7 @@ TARGETS = ("linux-armv7-fast", "linux-riscv64-fast", "macos-arm64", "macos-x64")
 
 
 def missing(target: Target) -> Iterable[str]:
-    """What compiles the program."""
+    """Missing tools to compile the program."""
     return missing_tools(packages={"ziglang": "zig"})
 
 

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import onnx
 
 from edgepack.api import UnsupportedModelError
 from edgepack_engine.graph import HINT, Array, Graph, attribute, inputs_of
-from edgepack_engine.plan import MOST_SIZE, PANEL
+from edgepack_engine.plan import MOST_SIZE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,26 @@ class Reach:
     """Only to what comes before."""
     distances: Array | None = None
     """float32 [heads, 2 n + 1], added to scores by how far the key is behind the query, the middle for itself."""
+    kinds: "Kinds | None" = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kinds:
+    """Kinds of distances, of each of which a query, or a key, makes a number that is added to scores (DeBERTa)."""
+
+    of_distances: Array
+    """int64 [2 n + 1]: the kind by how far the query is behind the key, the middle for itself; beyond the ends as there."""
+    scale: float
+    by_query: Array | None
+    """float32 [kinds, heads x size], which the query is multiplied by."""
+    by_key: Array | None
+
+    def within(self, longest: int) -> Array:
+        """int32 [2 longest - 1], by how far the key is behind the query."""
+        edge = len(self.of_distances) // 2
+        apart = np.clip(np.arange(1 - longest, longest), -edge, edge)
+        found: Array = self.of_distances[edge - apart].astype("<i4")
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +70,14 @@ class Attended:
     """0: one over the root of the heads' size."""
     reach: Reach
 
+    @property
+    def turned(self) -> bool:
+        """Whether queries and keys are turned by their positions."""
+        return self.query.frequencies is not None or self.key.frequencies is not None
+
 
 def attended(graph: Graph, node: onnx.NodeProto) -> Attended:
-    """What a MultiHeadAttention computes. Raises ``UnsupportedModelError``."""
+    """Attention that a MultiHeadAttention computes. Raises ``UnsupportedModelError``."""
     query, key, value, biases, mask, bias, *rest = inputs_of(node, 6)
     if any(rest) or graph.need(mask, "Cast").input[0] != "attention_mask":
         raise graph.no_step(node.output[0])
@@ -73,7 +99,7 @@ def attended(graph: Graph, node: onnx.NodeProto) -> Attended:
 
 
 def projection(graph: Graph, name: str) -> Projection:
-    """What is done to a product on the way to attention."""
+    """Steps between a product and the attention that takes it."""
     node = graph.need(name, "Mul", "Add", "Reshape", "RotaryEmbedding", "SimplifiedLayerNormalization")
     if node.op_type == "Mul":
         return Projection(product=name)
@@ -116,7 +142,9 @@ def _frequencies(graph: Graph, node: onnx.NodeProto) -> Array:
 
 def reach_of(graph: Graph, name: str) -> Reach:
     """Who attends to whom, by what is added to scores. Raises ``UnsupportedModelError`` for what is no window."""
-    node = graph.need(name, "Add", "Unsqueeze", "Gather")
+    node = graph.need(name, "Add", "Unsqueeze", "Gather", "Div")
+    if node.op_type == "Div":
+        return Reach(kinds=_kinds(graph, node))
     if node.op_type == "Gather":
         return Reach(distances=_distances(graph, node))
     if node.op_type == "Add":
@@ -151,10 +179,63 @@ def _distances(graph: Graph, node: onnx.NodeProto) -> Array:
     return table.reshape(-1, table.shape[-1]).astype("<f4")
 
 
+def _kinds(graph: Graph, node: onnx.NodeProto) -> Kinds:
+    """DeBERTa's: rows of scores with tables of distances, each moved to its place, of queries and, turned, of keys."""
+    added = graph.maker(node.input[0], "Add")
+    by: dict[bool, Array] = {}
+    kinds = None
+    for name in [node.input[0]] if added is None else added.input:
+        turned = graph.maker(name, "Transpose")
+        moved = name if turned is None else turned.input[0]
+        for operator in ("Slice", "Reshape", "Slice", "Reshape"):
+            moved = graph.need(moved, operator).input[0]
+        taken = graph.need(graph.need(graph.need(moved, "MatMul").input[1], "Transpose").input[0], "Reshape")
+        table, rows = _taken(graph, taken.input[0])
+        found = graph.constant(rows.input[0])
+        shifted = graph.need(graph.need(graph.need(rows.input[1], "Max").input[0], "Min").input[0], "Add")
+        descending = graph.maker(shifted.input[0], "Neg") is not None
+        if (
+            found is None
+            or len(found) != 2 * int(graph.number(shifted.input[1])) + 1
+            or descending == (turned is not None)
+            or (kinds is not None and not np.array_equal(kinds, found))
+        ):
+            raise graph.no_step(node.output[0])
+        kinds = found
+        by[turned is None] = table
+    assert kinds is not None
+    return Kinds(
+        of_distances=kinds,
+        scale=1 / graph.number(node.input[1]),
+        by_query=by.get(True),
+        by_key=by.get(False),
+    )
+
+
+def _taken(graph: Graph, name: str) -> tuple[Array, onnx.NodeProto]:
+    """A table some rows of which a value is, and the node that says which."""
+    node = graph.need(name, "Gather", "Mul")
+    scales = None
+    if node.op_type == "Mul":
+        scales = graph.constant(graph.need(node.input[1], "Gather").input[0])
+        node = graph.need(graph.need(node.input[0], "Cast").input[0], "Gather")
+    table = graph.constant(node.input[0])
+    if table is None:
+        raise graph.no_step(name)
+    floats = table.astype("<f4")
+    return floats if scales is None else floats * scales, graph.need(node.input[1], "Gather")
+
+
+def head_places(heads: int, size: int, wide: int, *, turned: bool) -> Array:
+    """Places of the numbers of heads that are ``wide`` apart: where they are turned in pairs, each half at the beginning of a half."""
+    one = np.arange(size)
+    if turned:
+        one = np.concatenate([one[: size // 2], wide // 2 + one[: size // 2]])
+    return (wide * np.arange(heads)[:, None] + one).reshape(-1)
+
+
 def require_size(size: int) -> None:
-    """Raise ``UnsupportedModelError`` for heads that are no whole vectors, or too large."""
-    if size % PANEL:
-        raise UnsupportedModelError(f"heads of {size} numbers are no multiple of {PANEL}", hint=HINT)
+    """Raise ``UnsupportedModelError`` for heads that are too large."""
     if size > MOST_SIZE:
         raise UnsupportedModelError(f"heads of {size} numbers are above {MOST_SIZE}", hint=HINT)
 

@@ -18,7 +18,6 @@ from edgepack.api import (
     Target,
     TargetBuilder,
     TargetError,
-    UnsupportedModelError,
     prepare_model,
     read_options,
     require_runtime,
@@ -28,15 +27,17 @@ from edgepack.recipes.prepare import try_passes
 from edgepack.recipes.registry import passes_for, passes_of
 from edgepack.records.target import Pass
 from edgepack.runner.native.build import require_native
-from edgepack_engine.graph import HINT
 from edgepack_engine.lower import lower
 from edgepack_engine.options import OPTIONS
-from edgepack_engine.plan import POOLINGS, Plan, write_plan
+from edgepack_engine.plan import SELDOM, Plan, write_plan
+from edgepack_engine.sound import has_steps
 
 FILE = "model.plan"
+OUTPUTS = ("scores", "sparse", "tokens")
+"""What plans give beside vectors."""
 ARITHMETIC = "edgepack-engine 1"
 """Another number whenever the same plan gives other bits: an index of before no longer serves."""
-SCHEMA = "2"
+SCHEMA = "3"
 """Changes when the same model would give another file."""
 BY_TOKEN = "int8-dynamic"
 """The pass that makes what the engine computes, unless it is told to quantize by tensor."""
@@ -55,13 +56,17 @@ class EngineBuilder:
     target: Target
     context: BuildContext
     serve: bool = False
+    library: bool = False
     attention: str = "int8"
-    outputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = OUTPUTS
 
     def require_model(self, source: ModelSource) -> None:
-        _require_pooling(source)
-        self._require_steps(source)
+        self.require_plan(source)
         require_native(source, context=self.context)
+
+    def require_plan(self, source: ModelSource) -> None:
+        """Raise ``UnsupportedModelError`` for a model that no plan can be made of, whoever tokenizes its texts."""
+        self._require_steps(source)
 
     def _require_steps(self, source: ModelSource) -> None:
         """Raise ``UnsupportedModelError`` for a graph that no plan can be made of, whatever its numbers are."""
@@ -77,16 +82,9 @@ class EngineBuilder:
         )
 
     def _lowered(self, source: ModelSource, graph: onnx.ModelProto) -> Plan:
-        return lower(
-            graph,
-            pooling=source.pooling.mode,
-            normalize=source.pooling.normalize,
-            longest=source.max_length,
-            in_floats=self.attention == "float",
-        )
+        return lower(graph, longest=longest_of(source), in_floats=self.attention == "float")
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
-        _require_pooling(source)
         graph = prepare_model(
             source,
             options=replace(self.target.model, format="onnx"),
@@ -101,8 +99,7 @@ class EngineBuilder:
         inputs = {
             "schema": SCHEMA,
             "graph": graph.file.parent.name,
-            "pooling": source.pooling.describe(),
-            "longest": str(source.max_length),
+            "longest": str(longest_of(source)),
             "attention": self.attention,
         }
         file = self.context.store.cached("engine-plan", inputs, make) / FILE
@@ -115,25 +112,38 @@ class EngineBuilder:
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         twin = self._twin(model)
-        made = link_encoder(
-            model, dict(sources()), serve=self.serve, platform=self.target.platform, context=self.context
-        )
+        made = self._linked(model, self.target.platform, library=self.library, serve=self.serve)
         return replace(made, by_level=True, exact=ARITHMETIC, twin=twin)
+
+    def _linked(
+        self, model: PreparedModel, platform: Platform, *, library: bool = False, serve: bool = False
+    ) -> RunnerArtifact:
+        code = sources(seldom=has_steps(model.file, SELDOM))
+        return link_encoder(
+            model,
+            dict(code),
+            outputs=self.outputs,
+            library=library,
+            serve=serve,
+            platform=platform,
+            context=self.context,
+        )
 
     def _twin(self, model: PreparedModel) -> Path | None:
         """A program for this machine, where none here runs that for the target."""
         if self.target.platform.os != "macos":
             return None
         here = Platform(os="linux", arch=platform.machine(), glibc="2.28")
-        made = link_encoder(model, dict(sources()), platform=here, context=self.context)
+        made = self._linked(model, here)
         # What is linked next for this bundle lies in the same folder.
         return Path(shutil.copy(made.directory / made.program, self.context.work_dir / "twin"))
 
 
-def _require_pooling(source: ModelSource) -> None:
-    """Raise ``UnsupportedModelError`` for vectors that are made of tokens' otherwise than the engine does."""
-    if not source.pooling.plain or source.pooling.mode not in POOLINGS:
-        raise UnsupportedModelError(f"the engine has no pooling as {source.pooling.describe()}", hint=HINT)
+def longest_of(source: ModelSource) -> int:
+    """Tokens of a text, at most: queries of multi-vector models may be filled up to more than others are cut to."""
+    vectors = source.outputs.multi_vector if source.outputs else None
+    sides = (vectors.query, vectors.document) if vectors else ()
+    return max([source.max_length, *(max(side.length, side.least) for side in sides)])
 
 
 def _shapes(step: Pass) -> bool:
@@ -149,10 +159,11 @@ def _at_once(step: Pass) -> Pass:
     return replace(step, parameters=kept)
 
 
-def sources() -> Iterator[tuple[str, str]]:
-    """File name → text of the C++ that computes plans."""
+def sources(*, seldom: bool = True) -> Iterator[tuple[str, str]]:
+    """File name → text of the C++ that computes plans; without ``seldom`` those that have no step of ``SELDOM``."""
+    without = "no_each.cc" if seldom else "each.cc"
     for path in sorted((Path(__file__).parent / "csrc").iterdir()):
-        if path.is_file():
+        if path.is_file() and path.name != without:
             yield path.name, path.read_text(encoding="utf-8")
 
 
@@ -165,14 +176,16 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     return engine_builder(target, context=context, **read_options(target, OPTIONS))
 
 
-def engine_builder(target: Target, *, serve: bool, attention: str, context: BuildContext) -> EngineBuilder:
+def engine_builder(
+    target: Target, *, serve: bool, library: bool = False, attention: str, context: BuildContext
+) -> EngineBuilder:
     """The builder for any system that a program can be linked for. Raises ``UsageError`` or ``TargetError``."""
-    require_runtime(target.platform, context=context)
-    _require_by_token(target, context)
-    return EngineBuilder(target=target, context=context, serve=serve, attention=attention)
+    require_runtime(target.platform, shared=library, context=context)
+    require_by_token(target, context)
+    return EngineBuilder(target=target, context=context, serve=serve, library=library, attention=attention)
 
 
-def _require_by_token(target: Target, context: BuildContext) -> None:
+def require_by_token(target: Target, context: BuildContext) -> None:
     """Refuse a recipe whose result no step computes, before the model is fetched and minutes go into it.
 
     What passes of other plugins make is only known when they have made it. Raises ``TargetError``.

@@ -14,7 +14,7 @@ HINT = "--target linux-x86-min, on arm64 linux-arm64-min, takes it: ONNX Runtime
 
 
 class Graph:
-    """What makes a value, and which values are constants."""
+    """Graph by its values: what makes a value, and which values are constants."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._makers = {name: node for node in graph.node for name in node.output if name}
@@ -53,7 +53,7 @@ class Graph:
         return float(found.item())
 
     def no_step(self, name: str) -> UnsupportedModelError:
-        """What is said of a value that nothing of a plan computes."""
+        """Error about a value that nothing of a plan computes."""
         node = self._makers.get(name)
         if node is None:
             what = "a constant" if name in self._constants else f"input {name}" if name else "a missing input"

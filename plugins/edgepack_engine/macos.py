@@ -19,7 +19,7 @@ from edgepack.api import (
 )
 from edgepack.api.axes import X86_64, Emulator, LinuxPlatform, RuntimeOptions
 from edgepack.api.kit import Fit, Form, LevelProof, Release, Toolchain, zig_program
-from edgepack.foundry.link.sources import ProgramSources
+from edgepack.foundry.units import ProgramSources
 
 LINUX = LinuxPlatform(processor=X86_64)
 OLDEST = {"aarch64": "11.0", "x86_64": "10.15"}
@@ -120,7 +120,10 @@ class MacPlatform:
 
     def check(self, options: RuntimeOptions) -> None:
         if options.shared:
-            _no_runtimes()
+            raise UsageError(
+                "there are no shared libraries for macOS here: no ONNX Runtime and no libembed",
+                hint="edgepack bundle --target macos-arm64, without library",
+            )
         if options.glibc or options.platform.isa:
             raise UsageError("programs for macOS have no glibc and no isa", hint="omit it")
 

@@ -15,15 +15,15 @@ PANEL, DEPTH = 16, 4
 """Columns and rows of weights that lie together."""
 WIDTH = 64
 """Columns of a product are a multiple of it, and what is quantized a multiple of ``PANEL``."""
-MOST_DEPTH = 1 << 15
-"""Rows of a product's weights, at most: its sums stay below 2^31."""
+MOST_DEPTH = 1 << 17
+"""Rows of a product's weights, at most: with pairs of weights up to ``WIDEST_PAIR``, its sums stay below 2^31."""
 WIDEST_PAIR = 128
 """Two neighbouring weights together, at most: bytes up to 255 times both stay within 16 bits, in which processors without VNNI add pairs."""
-MOST_SIZE = 256
+MOST_SIZE = 512
 """Numbers of a head, at most."""
 MOST_BYTES = 1 << 22
 """Of all buffers for one token, at most."""
-MAGIC = b"EDGEPLN1"
+MAGIC = b"EDGEPLN2"
 HEADER = struct.Struct("<8sQ8I2Q")
 _BUFFER = struct.Struct("<4I")
 STEP = struct.Struct("<2I3I3I8I2f4Q")
@@ -33,7 +33,7 @@ _ALIGNMENT = 64
 
 
 class Operation(IntEnum):
-    """What a step does."""
+    """Kind of step."""
 
     LOOKUP = 1
     NORM = 2
@@ -43,10 +43,20 @@ class Operation(IntEnum):
     GATE = 6
     ROTATE = 7
     NORM_HEADS = 8
+    POOL = 9
+    UNIT = 10
+    GIVE = 11
+    ALTER = 12
+    COMBINE = 13
+    SHARES = 14
+
+
+SELDOM = (Operation.ALTER, Operation.COMBINE, Operation.SHARES)
+"""What only programs for plans that have it can do."""
 
 
 class Activation(IntEnum):
-    """What is done to the sums of a product, or to one half of a gate's."""
+    """Activation of the sums of a product, or of one half of a gate's."""
 
     LINEAR = 0
     GELU = 1
@@ -54,8 +64,48 @@ class Activation(IntEnum):
     SILU = 3
 
 
+class Function(IntEnum):
+    """Functions of each number; parameters are the step's numbers."""
+
+    SCALED = 0
+    RAISED = 1
+    CLIPPED = 2
+    LEAKY = 3
+    SHRUNK = 4
+    HARD_SIGMOID = 5
+    TANH = 6
+    SIGMOID = 7
+    EXACT_GELU = 8
+    ELU = 9
+    SOFTPLUS = 10
+    SOFTSIGN = 11
+    LOG = 12
+
+
+class Combination(IntEnum):
+    """Functions of two numbers."""
+
+    ADDED = 0
+    SUBTRACTED = 1
+    TIMES = 2
+
+
+class Pooled(IntEnum):
+    """Ways to make a text's numbers of those of its tokens."""
+
+    MEAN = 0
+    FIRST = 1
+    LAST = 2
+    LARGEST = 3
+    ROOT = 4
+    """Their sum over the root of their count."""
+    RISING = 5
+    """Their mean, each as often as its place, from 1 on."""
+    SUM = 6
+
+
 class Rows(IntEnum):
-    """What a row is looked up by."""
+    """Key that a row is looked up by."""
 
     TOKENS = 0
     TYPES = 1
@@ -74,15 +124,37 @@ class Flag(IntFlag):
     IN_FLOATS = 16
 
 
-POOLINGS = {"mean": 0, "cls": 1, "lasttoken": 2, "max": 3}
-
-
 @dataclass(eq=False, kw_only=True)
 class Buffer:
-    """Numbers of each token: float32 (4 bytes) or, with a range a token, uint8."""
+    """Numbers of each token, or of a text: float32 (4 bytes) or, with a range a row, uint8."""
 
     width: int
     bytes: int = 4
+    places: npt.NDArray[np.intp] | None = None
+    """Where the numbers that count lie, in their order; the others are 0. None: all count."""
+
+    @property
+    def counted(self) -> int:
+        """How many count."""
+        return self.width if self.places is None else len(self.places)
+
+    def spread(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Numbers of the last axis where they lie here, zeros beside them."""
+        if self.places is None:
+            return numbers
+        made = np.zeros((*numbers.shape[:-1], self.width), numbers.dtype)
+        made[..., self.places] = numbers
+        return made
+
+
+def rounded(count: int, to: int) -> int:
+    """The next multiple."""
+    return -(-count // to) * to
+
+
+def in_front(count: int, width: int) -> npt.NDArray[np.intp] | None:
+    """The places of so many numbers that lie before what does not count; none where all count."""
+    return None if count == width else np.arange(count)
 
 
 @dataclass(kw_only=True)
@@ -100,15 +172,20 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a model computes."""
+    """Plan: the steps of a model's computation."""
 
     steps: tuple[Step, ...]
+    """Of all tokens."""
+    pooled: tuple[Step, ...]
+    """Of a text: up to the last POOL of its tokens, and behind that of itself."""
     vector: Buffer
-    """The last hidden state."""
-    pooling: str
-    normalize: bool
+    """A text's."""
+    dimension: int
+    """How many of its first numbers are given."""
     longest: int
     """Tokens of a text, at most."""
+    given: int = 0
+    """Numbers that GIVE gives for each token."""
 
 
 def packed(weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
@@ -132,7 +209,7 @@ def write_plan(plan: Plan, destination: Path) -> None:
 
     known: dict[int, int] = {}
     records = []
-    for step in plan.steps:
+    for step in (*plan.steps, *plan.pooled):
         tensors = []
         for tensor in step.tensors:
             if tensor is not None and id(tensor) not in known:
@@ -160,9 +237,9 @@ def write_plan(plan: Plan, destination: Path) -> None:
         len(records),
         len(buffers),
         places[plan.vector],
-        POOLINGS[plan.pooling],
-        plan.normalize,
-        plan.vector.width,
+        len(plan.steps),
+        plan.given,
+        plan.dimension,
         plan.longest,
         0,
         buffers_at,
@@ -184,13 +261,16 @@ def shared_buffers(plan: Plan) -> tuple[list[tuple[int, int, int]], dict[Buffer,
     """Buffers of the file (width, bytes, kept) and which of them each of the plan's is: one whose numbers nobody reads any more is used again.
 
     What is written in one stretch between attentions and read in another is kept for all tokens; the rest only for the few
-    that are computed together.
+    that are computed together. Texts are pooled in a stretch that is computed several times a text: none of its buffers is used again for what
+    is pooled.
     """
     written: dict[Buffer, tuple[int, int]] = {}
     read: dict[Buffer, int] = {}
     crossing: set[Buffer] = set()
     stretch = 0
-    for number, step in enumerate(plan.steps):
+    begin = len(plan.steps)
+    for number, step in enumerate((*plan.steps, *plan.pooled)):
+        stretch += number == begin
         if step.operation == Operation.ATTENTION:
             stretch += 1
         for buffer in (each for each in step.inputs if isinstance(each, Buffer)):
@@ -198,13 +278,12 @@ def shared_buffers(plan: Plan) -> tuple[list[tuple[int, int, int]], dict[Buffer,
             if written[buffer][1] != stretch:
                 crossing.add(buffer)
         for buffer in (each for each in step.outputs if each is not None):
-            written.setdefault(buffer, (number, stretch))
+            written.setdefault(buffer, (begin if step.operation == Operation.POOL else number, stretch))
             read[buffer] = max(number, read.get(buffer, 0))
         if step.operation == Operation.ATTENTION:
             crossing.update(each for each in step.outputs if each is not None)
             stretch += 1
-    read[plan.vector] = len(plan.steps)
-    crossing.add(plan.vector)
+    read[plan.vector] = begin + len(plan.pooled)
     kinds: list[tuple[int, int, int]] = []
     busy: list[int] = []
     places: dict[Buffer, int] = {}

@@ -1,6 +1,6 @@
 """A finished plan read again: whether its products are exact on every processor."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ class PairCheck:
         return None
 
     def bundle(self, bundle: Bundle, /) -> Iterable[str] | None:
-        """What is wrong with the bundle's plans; ``None`` for a bundle without one.
+        """Faults of the bundle's plans; ``None`` for a bundle without one.
 
         A plan is known by how it begins: what a manifest calls it is its maker's word.
         """
@@ -51,19 +51,28 @@ def widest_pair(plan: Path) -> int:
     return max((_widest(content[at : at + size].view(np.int8)) for at, size in _products(content)), default=0)
 
 
-def _products(content: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Place and bytes of the weights of each product."""
+def has_steps(plan: Path, operations: Collection[Operation]) -> bool:
+    """Whether a plan has one of these. Raises ``ValueError`` for a file that is no plan."""
+    return any(step[0] in operations for step in _steps(np.memmap(plan, np.uint8, "r")))
+
+
+def _steps(content: np.ndarray) -> Iterator[tuple[int, ...]]:
     if len(content) < HEADER.size:
         raise ValueError("too short for a plan")
     magic, size, count, *_, steps_at = HEADER.unpack(content[: HEADER.size].tobytes())
     if magic != MAGIC or size != len(content) or steps_at + count * STEP.size > size:
         raise ValueError("no plan")
     for at in range(steps_at, steps_at + count * STEP.size, STEP.size):
-        step = STEP.unpack(content[at : at + STEP.size].tobytes())
+        yield STEP.unpack(content[at : at + STEP.size].tobytes())
+
+
+def _products(content: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Place and bytes of the weights of each product."""
+    for step in _steps(content):
         if step[0] != Operation.PRODUCT:
             continue
         place, bytes_ = step[STEP_TENSORS], step[STEP_SIZES] * step[STEP_SIZES + 1]
-        if not place or bytes_ % 2 or place + bytes_ > size:
+        if not place or bytes_ % 2 or place + bytes_ > len(content):
             raise ValueError("weights outside of the plan")
         yield place, bytes_
 

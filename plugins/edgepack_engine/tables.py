@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgepack.api import UnsupportedModelError
 from edgepack_engine.graph import Array, Graph
 from edgepack_engine.plan import Rows
 
@@ -25,11 +26,18 @@ class Table:
     """The token that positions are not counted for."""
 
 
-def tables_of(graph: Graph, name: str) -> list[Table]:
-    """The tables whose rows a value is the sum of. Raises ``UnsupportedModelError`` for another value."""
+def tables_of(graph: Graph, name: str) -> list[Table] | None:
+    """The tables whose rows a value is the sum of; none for another value."""
+    try:
+        return _tables_of(graph, name)
+    except UnsupportedModelError:
+        return None
+
+
+def _tables_of(graph: Graph, name: str) -> list[Table]:
     node = graph.need(name, "Add", "Mul", "Gather")
     if node.op_type == "Add":
-        return [table for each in node.input for table in tables_of(graph, each)]
+        return [table for each in node.input for table in _tables_of(graph, each)]
     scales = None
     if node.op_type == "Mul":
         scales = graph.vector(graph.need(node.input[1], "Gather").input[0])

@@ -21,7 +21,7 @@ INSTALL = "pip install 'edgepack[store]'"
 
 
 def opener() -> Callable[[str], Blobs]:
-    """What the axis ``store`` takes."""
+    """Function that opens a store, for the axis ``store``."""
     return open_store
 
 

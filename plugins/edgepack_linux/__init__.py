@@ -11,7 +11,7 @@ def missing(target: Target) -> Iterable[str]:
 
 
 def report_rows() -> Callable[..., object]:
-    """What writes the report's rows."""
+    """Function that writes the report's rows."""
     from edgepack_linux.stock_price import price_rows
 
     return price_rows

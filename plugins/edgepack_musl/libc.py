@@ -107,7 +107,7 @@ def _sources() -> Mapping[str, str]:
 
 
 def _musl(zig: Path, platform: str, identity: str, context: BuildContext) -> Path:
-    """What zig links an empty program of, from the store."""
+    """Files that zig links an empty program of, from the store."""
 
     def make(folder: Path) -> None:
         words = zig_links(

@@ -56,7 +56,7 @@ BASE = 1000.0
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """Where a layout keeps its tensors, each after the layer's own prefix."""
+    """Names of a layout's tensors, each after the layer's own prefix."""
 
     layers: str
     norm: str

@@ -34,8 +34,9 @@ def workerd_entries(bundle: Bundle) -> Iterator[TarEntry]:
     document = _document(bundle)
     runtime, pieces = document["runtimes"][0], document["model"]["parts"]
     names = [f"part{number}" for number, _ in enumerate(pieces, 1)]
+    glue = {"factory": f"./bundle/{runtime['glue']['path']}"} if "glue" in runtime else {}
     imports = {
-        "factory": f"./bundle/{runtime['glue']['path']}",
+        **glue,
         "wasm": f"./bundle/{runtime['wasm']['path']}",
         "table": f"./{TABLE}",
         **{name: f"./bundle/{piece['path']}" for name, piece in zip(names, pieces, strict=True)},
@@ -45,11 +46,11 @@ def workerd_entries(bundle: Bundle) -> Iterator[TarEntry]:
         "workerd.mjs",
         imports="\n".join(f'import {name} from "{path}";' for name, path in imports.items()),
         model=json.dumps(model, ensure_ascii=False),
-        parts=", ".join(names),
+        files=", ".join([*glue, "wasm", f"parts: [{', '.join(names)}]", "table"]),
     )
     yield TarEntry(name="package/workerd.mjs", source=module.encode())
     yield TarEntry(name="package/workerd.d.mts", source=filled("workerd.d.mts").encode())
-    yield TarEntry(name="package/inline.mjs", source=inline_module().encode())
+    yield TarEntry(name="package/inline.mjs", source=inline_module(engine=not glue).encode())
     yield TarEntry(name=f"package/{TABLE}", source=bundle.directory / document["tokenizer"]["table"]["path"])
 
 

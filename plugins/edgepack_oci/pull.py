@@ -69,7 +69,7 @@ class Pulled:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a bundle has to be."""
+    """Conditions on the bundle."""
 
     key: Path | None = None
     """File of the public key that it has to be signed with."""

@@ -19,7 +19,7 @@ from edgepack_oci.places.registry import open_registry
 
 @dataclass(frozen=True, kw_only=True)
 class Pushed:
-    """What lies in the registry now."""
+    """Content of the registry after a push."""
 
     reference: Reference
     """With its digest: what to pin."""

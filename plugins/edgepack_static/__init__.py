@@ -8,7 +8,7 @@ OPTIONS: OptionTable = {"serve": False}
 
 
 def missing(target: Target) -> Iterable[str]:
-    """What compiles the program."""
+    """Missing tools to compile the program."""
     return missing_tools(packages={"ziglang": "zig"})
 
 

@@ -138,7 +138,7 @@ def classic_runtime(
 
 
 def _elsewhere(libraries: RuntimeFolder) -> tuple[str, ...]:
-    """What TensorRT's own libraries name of the device's, beyond what its provider does."""
+    """Libraries of the device that TensorRT's own libraries name, beyond what its provider does."""
     inside = {path.name for path in (libraries.onnxruntime, *libraries.companions)}
     named = {name for path in libraries.companions for name in needed_libraries(path)}
     return tuple(sorted(name for name in named - inside if re.match(r"lib(cu|nv)", name)))

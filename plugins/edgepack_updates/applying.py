@@ -34,7 +34,7 @@ WORKS = r"-[0-9a-f]{16}\.update"
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What the new bundle has to be."""
+    """Conditions on the new bundle."""
 
     key: PublicKey | None = None
     """Signed with it."""
@@ -46,7 +46,7 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Applied:
-    """What came of it."""
+    """Result of applying a delta."""
 
     bundle: Bundle
     already: bool = False
@@ -90,7 +90,7 @@ def apply_delta(
 
 @dataclass(frozen=True, kw_only=True)
 class _Making:
-    """What files are made of."""
+    """Sources that files are made of."""
 
     delta: Delta
     old: Path

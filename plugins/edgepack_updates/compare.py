@@ -76,7 +76,7 @@ class Drift:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[BundleChange, ...]:
-    """What of two manifests a user sees, in the manifests' order."""
+    """Differences of two manifests that a user sees, in the manifests' order."""
     rows = [(what, _said(read(old)), _said(read(new))) for what, read in _READ.items()]
     return tuple(BundleChange(what=what, old=one, new=other) for what, one, other in rows if one != other)
 

@@ -108,7 +108,7 @@ def _own(bundle: Bundle) -> int:
 
 
 def _archive_bytes(bundle: Bundle, name: str, context: BuildContext) -> int:
-    """What sends the whole bundle: the archive that is there, or one that is made to be weighed."""
+    """Size of the archive that sends the whole bundle: the one that is there, or one that is made to be weighed."""
     if bundle.archive is not None:
         return bundle.archive.stat().st_size
     place = context.work_dir / f"{name}.tar.zst"

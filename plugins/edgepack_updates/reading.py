@@ -18,7 +18,7 @@ _HINT = "name a file that edgepack delta made"
 
 @dataclass(frozen=True, kw_only=True)
 class Delta:
-    """What it says, and what is in it."""
+    """Delta: its plan, and its members."""
 
     tar: tarfile.TarFile
     members: Mapping[str, tarfile.TarInfo]

@@ -57,7 +57,7 @@ def as_json(found: Difference) -> dict[str, Any]:
 
 
 def render(found: Difference) -> Group:
-    """What differs, bytes, money, vectors, and the verdict last."""
+    """Differences in words: what differs, bytes, money, vectors, and the verdict last."""
     found = foreign_words(found)
     lines: list[RenderableType] = []
     if found.changes:

@@ -51,7 +51,7 @@ class DeltaStep:
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaPlan:
-    """What a delta says of itself."""
+    """Plan of a delta, as the delta states it."""
 
     old: str
     """SHA-256 of the old bundle's manifest.json."""

@@ -1,4 +1,4 @@
-"""Bundles for browsers: an ES module, a WebAssembly ONNX Runtime, a small model, and files that any host can serve."""
+"""Bundles for browsers: an ES module, WebAssembly (ONNX Runtime or edgepack's engine), a small model, and files that any host can serve."""
 
 from collections.abc import Iterable
 
@@ -11,9 +11,10 @@ def edgepack_specs() -> Iterable[Spec]:
         Spec(
             axis="builder",
             name="web",
-            summary="a folder for browsers: ES module, WebAssembly ONNX Runtime, small model, precompressed",
+            summary="a folder for browsers: ES module, WebAssembly (ONNX Runtime or edgepack's engine), small model, precompressed",
             make=lazy("edgepack_web.builder:create_builder"),
             options=lazy("edgepack_web.builder:OPTIONS"),
+            formats=("plan",),
             missing=lazy("edgepack_web.npm.node:missing"),
             fetch=lazy("edgepack_web.packages:fetch"),
             next_step="edgepack serve-web {bundle}",

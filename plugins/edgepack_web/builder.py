@@ -1,6 +1,5 @@
 """The builder of web bundles, one method a step."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,22 +17,17 @@ from edgepack.api import (
     parse_size,
     read_options,
 )
-from edgepack_web.node import NODE_PROGRAM, require_same_tokens, write_node_program
 from edgepack_web.npm.node import has_node
-from edgepack_web.packages import (
-    PACKAGE,
-    TOKENIZERS_VERSION,
-    package_license,
-    stock_web_runtime,
-    tokenizers_library,
-)
-from edgepack_web.page import Folder, write_page
+from edgepack_web.packages import PACKAGE, package_license, stock_web_runtime
+from edgepack_web.page import ENGINE
+from edgepack_web.runner import PageOptions, make_page
 from edgepack_web.webgpu import VERSION as WEBGPU_VERSION
 from edgepack_web.webgpu import OnGpu, on_gpu
 
 OPTIONS: OptionTable = {
-    "runtime": ("reduced", "stock"),
+    "runtime": ("reduced", "stock", ENGINE),
     "fallback": ("none", "stock"),
+    "attention": ("int8", "float"),
     "threads": False,
     "webgpu": False,
     "copies": True,
@@ -47,12 +41,11 @@ class WebBuilder:
 
     target: Target
     context: BuildContext
+    page: PageOptions
     runtime: str
     fallback: str
-    asset_cap: int
     threads: bool = False
     webgpu: bool = False
-    copies: bool = True
     outputs: tuple[str, ...] = ("sparse",)
 
     def require_model(self, source: ModelSource) -> None:
@@ -76,44 +69,18 @@ class WebBuilder:
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         assert runtime is not None
-        tables = api.tokenizer_tables(model.source)
-        library = (
-            tokenizers_library(self.context) if tables.wordpiece is None and tables.unigram is None else None
-        )
-        root = self.context.work_dir / "web"
-        root.mkdir()
-        folder = Folder(root=root, cap=self.asset_cap)
-        placement = write_page(
-            folder,
-            model=model,
+        return make_page(
+            model,
             runtimes=[(self.runtime, runtime), *self._with_threads(model), *self._fallbacks(model)],
-            tables=tables,
-            library=library,
             gpu=self._on_gpu(model.source),
-            copies=self.copies,
+            licenses=self._licenses(),
+            options=self.page,
+            outputs=self.outputs,
             context=self.context,
         )
-        write_node_program(root)
-        self._compare_tokens(root, model.source)
-        return RunnerArtifact(
-            directory=root,
-            program="embed.mjs",
-            kind="web",
-            versions={"@huggingface/tokenizers": TOKENIZERS_VERSION} if library else {},
-            licenses=self._licenses(library),
-            parts=folder.parts,
-            placement=placement,
-            outputs=self.outputs,
-            command=("node", NODE_PROGRAM),
-        )
 
-    def _licenses(self, tokenizers: Path | None) -> tuple[Path, ...]:
-        texts = [package_license(PACKAGE, WEBGPU_VERSION, context=self.context)] if self.webgpu else []
-        if tokenizers:
-            # Named after its file in a bundle: the package's own name has a slash.
-            text = self.context.work_dir / f"huggingface-tokenizers-{TOKENIZERS_VERSION}.txt"
-            texts.append(Path(shutil.copyfile(tokenizers / "LICENSE", text)))
-        return tuple(texts)
+    def _licenses(self) -> tuple[Path, ...]:
+        return (package_license(PACKAGE, WEBGPU_VERSION, context=self.context),) if self.webgpu else ()
 
     def _reduced(self, model: PreparedModel, *, threads: bool = False) -> RuntimeArtifact:
         from edgepack_web.foundry.reduce import reduce_web_runtime
@@ -130,7 +97,7 @@ class WebBuilder:
         return gpu
 
     def _with_threads(self, model: PreparedModel) -> list[tuple[str, RuntimeArtifact]]:
-        """What a page that asks for threads fetches in the place of the other."""
+        """Runtime that a page fetches in the place of the other if it asks for threads."""
         if not self.threads:
             return []
         from edgepack_web.foundry.prove import prove_web
@@ -146,13 +113,6 @@ class WebBuilder:
             return []
         return [("stock", stock_web_runtime(context=self.context))]
 
-    def _compare_tokens(self, root: Path, source: ModelSource) -> None:
-        if not has_node():
-            self.context.note("tokenizer not compared: no Node")
-            return
-        compared = require_same_tokens(root, source, context=self.context)
-        self.context.note(f"tokenizer identical on {compared:,} texts")
-
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options and platform."""
@@ -162,15 +122,22 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
             f"not {target.platform.os} {target.platform.arch}"
         )
     options = read_options(target, OPTIONS)
-    if target.model.format != "ort":
+    on_engine = options["runtime"] == ENGINE
+    if target.model.format != (wanted := "plan" if on_engine else "ort"):
         raise TargetError(
-            f"target {target.name}: a web bundle holds a model in ORT format, not {target.model.format}",
-            hint="--set model.format=ort",
+            f"target {target.name}: with runtime {options['runtime']}, a web bundle holds a model in format {wanted}, not {target.model.format}",
+            hint=f"--set model.format={wanted}",
         )
     try:
-        cap = parse_size(options["asset_cap"])
+        page = PageOptions(asset_cap=parse_size(options["asset_cap"]), copies=options["copies"])
     except ValueError as error:
         raise TargetError(f"target {target.name}: asset_cap: {error}") from error
+    if on_engine:
+        from edgepack_web.on_engine import engine_builder
+
+        return engine_builder(target, options, page, context=context)
+    if options["attention"] != "int8":
+        raise TargetError(f'target {target.name}: attention is for runtime = "{ENGINE}"', hint="leave it out")
     if options["threads"] and options["runtime"] != "reduced":
         raise TargetError(
             f'target {target.name}: threads = true requires runtime = "reduced"',
@@ -181,8 +148,7 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         context=context,
         runtime=options["runtime"],
         fallback=options["fallback"],
-        asset_cap=cap,
+        page=page,
         threads=options["threads"],
         webgpu=options["webgpu"],
-        copies=options["copies"],
     )

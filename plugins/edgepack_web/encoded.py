@@ -56,7 +56,7 @@ def _encoded(path: Path, suffix: str, context: BuildContext) -> bytes:
 
 
 def _decoded(file: Path, suffix: str, size: int) -> bytes | None:
-    """What a copy is decoded to, of at most ``size`` bytes and one; ``None``: it is none, or this brotli cannot be held to a size."""
+    """Content of a compressed copy, of at most ``size`` bytes and one; ``None``: it is none, or this brotli cannot be held to a size."""
     import zlib
 
     import brotli

@@ -1,6 +1,7 @@
 """JavaScript modules as they travel: several as one file, without comments."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w.-]+)";\n', re.MULTILINE)
@@ -9,23 +10,29 @@ _COMMENT_LINE = re.compile(r"^[ \t]*//.*\n", re.MULTILINE)
 _COMMENT_BLOCK = re.compile(r"^[ \t]*/\*\*.*?\*/[ \t]*\n", re.MULTILINE | re.DOTALL)
 
 
-def joined(entry: Path) -> str:
-    """A module and those that it imports from beside it, each once, as one that imports nothing; it exports what it did.
+ON_ENGINE = {"session.mjs": "plan.mjs", "compiled.mjs": "plan.mjs"}
+"""In the place of what is for ONNX Runtime."""
+
+
+def joined(entry: Path, instead: Mapping[str, str] | None = None) -> str:
+    """A module and those that it imports from beside it, each once, as one that imports nothing; it exports what it did. ``instead``:
+    names of modules, and those that are taken in their place.
 
     One file is what a worker from another origin needs: it starts from a blob, which nothing lies beside.
     Two modules must not use one name at their top; Node is asked whether the result is sound when the bundle is tried.
     """
     texts: dict[str, str] = {}
-    _collect(entry, texts)
+    _collect(entry, texts, instead or {})
     texts[entry.name] = _IMPORT.sub("", entry.read_text(encoding="utf-8"))
     return without_comments("".join(texts.values()))
 
 
-def _collect(module: Path, texts: dict[str, str]) -> None:
+def _collect(module: Path, texts: dict[str, str], instead: Mapping[str, str]) -> None:
     source = module.read_text(encoding="utf-8")
     for imported in _IMPORT.findall(source):
-        if imported not in texts:
-            _collect(module.with_name(imported), texts)
+        name = instead.get(imported, imported)
+        if name not in texts:
+            _collect(module.with_name(name), texts, instead)
     texts[module.name] = _EXPORT.sub("", _IMPORT.sub("", source))
 
 

@@ -6,6 +6,7 @@ from edgepack.api import BuildContext, RuntimeArtifact, Target
 from edgepack.api.kit import RELEASE, fetch_sources, license_text
 from edgepack_web.foundry.emscripten import emscripten
 from edgepack_web.npm.package import npm_package
+from edgepack_web.page import ENGINE
 from edgepack_web.webgpu import webgpu_package
 
 PACKAGE = "onnxruntime-web"
@@ -71,10 +72,12 @@ def tokenizers_library(context: BuildContext) -> Path:
 
 def fetch(target: Target, context: BuildContext) -> None:
     """Everything that a build may ask npm for, and what a reduced runtime is compiled from and with."""
-    if target.options.get("runtime", "reduced") == "reduced":
+    runtime = target.options.get("runtime", "reduced")
+    if runtime == "reduced":
         emscripten(context=context)
         fetch_sources(context=context)
-    onnxruntime_web(context=context)
+    if runtime != ENGINE:
+        onnxruntime_web(context=context)
     tokenizers_library(context)
     if target.options.get("webgpu"):
         webgpu_package(context)

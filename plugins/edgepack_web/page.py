@@ -17,7 +17,7 @@ from edgepack.api import BuildContext, Placement, PreparedModel, RuntimeArtifact
 from edgepack.api.kit import usage_of
 from edgepack_web.encoded import BROTLI, GZIP, write_encoded
 from edgepack_web.hosts import write_host_files
-from edgepack_web.modules import joined
+from edgepack_web.modules import ON_ENGINE, joined
 from edgepack_web.webgpu import VERSION as WEBGPU_VERSION
 from edgepack_web.webgpu import OnGpu
 
@@ -31,6 +31,8 @@ SHELL = ("index.html", "demo.css", "demo.mjs", "embed.mjs", "bundle.json")
 KEPT = ("./", *(name for name in SHELL if name not in ("index.html", "bundle.json")))
 """What the service worker keeps."""
 SERVICE_WORKER = "service-worker.js"
+ENGINE = "engine"
+"""Edgepack's own, as the target's option ``runtime`` and bundle.json call it."""
 WEBGPU = "webgpu"
 """The part of the bundle that only visitors fetch who compute on their GPU."""
 
@@ -61,11 +63,20 @@ class Folder:
         return {"path": path, "size": len(content), "integrity": integrity}
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnEngine:
+    """Files of edgepack's engine: for every browser, and for those with relaxed SIMD."""
+
+    module: Path
+    relaxed: Path
+
+
 def write_page(
     folder: Folder,
     *,
     model: PreparedModel,
     runtimes: Sequence[tuple[str, RuntimeArtifact]],
+    engine: OwnEngine | None = None,
     tables: api.TokenizerTables,
     library: Path | None,
     gpu: OnGpu | None = None,
@@ -74,19 +85,24 @@ def write_page(
 ) -> Placement:
     """Fill the folder; where everything lies in it. ``library`` is @huggingface/tokenizers, for what is no WordPiece.
 
-    ``gpu`` is what a page takes that asks for it, the last of the runtimes; without ``copies`` nothing lies beside it compressed.
+    ``engine`` is edgepack's own, in the place of the runtimes. ``gpu`` is what a page takes that asks for it, the last of the runtimes;
+    without ``copies`` nothing lies beside it compressed.
     """
     pieces = [
         folder.asset(f"model-{index + 1}.bin", content, "model")
         for index, content in enumerate(_pieces(model.file))
     ]
     engines = [_engine(folder, name, runtime) for name, runtime in runtimes]
+    if engine:
+        engines = [_own_engine(folder, engine)]
     tokenizer = _tokenizer(folder, tables, library)
-    worker = folder.asset("worker.mjs", joined(JS / "worker.mjs").encode(), "runner")
+    worker = folder.asset(
+        "worker.mjs", joined(JS / "worker.mjs", ON_ENGINE if engine else None).encode(), "runner"
+    )
     _copy_stable(folder, model)
     graphics = _graphics(folder, gpu) if gpu else []
     shared = [worker, *(tokenizer[key] for key in ("table", "code") if key in tokenizer)]
-    first = [*pieces, engines[0]["glue"], engines[0]["wasm"], *shared]
+    first = [*pieces, *_code_of(engines[0]), *shared]
     assets = sorted(folder.parts)
     encoded = write_encoded(folder.root, assets, context=context) if copies else []
     _note_sizes(
@@ -94,13 +110,18 @@ def write_page(
             *pieces,
             *tokenizer.values(),
             worker,
-            *(each[key] for each in [*engines, *graphics] for key in ("glue", "wasm")),
+            *(
+                each[key]
+                for each in [*engines, *graphics]
+                for key in ("glue", "wasm", "relaxed")
+                if key in each
+            ),
             *(piece for each in graphics for piece in each["model"]["parts"]),
         ],
         folder.root,
     )
     for each in graphics:
-        each["downloads"] = _downloads([*each["model"]["parts"], each["glue"], each["wasm"], *shared])
+        each["downloads"] = _downloads([*each["model"]["parts"], *_code_of(each), *shared])
     bundle = {
         "schema": SCHEMA,
         "name": model.source.name.rpartition("/")[2],
@@ -140,6 +161,20 @@ def _engine(folder: Folder, name: str, runtime: RuntimeArtifact) -> dict[str, An
         "glue": folder.asset(f"ort-{name}.mjs", glue.encode(), "runtime"),
         "wasm": folder.asset(f"ort-{name}.wasm", runtime.file.read_bytes(), "runtime"),
     }
+
+
+def _own_engine(folder: Folder, engine: OwnEngine) -> dict[str, Any]:
+    """It is called as it is: no JavaScript is made for it. A page fetches one of its forms."""
+    wasm, relaxed = (
+        folder.asset(file.name, file.read_bytes(), "runtime") for file in (engine.module, engine.relaxed)
+    )
+    return {"name": ENGINE, "threads": False, "wasm": wasm, "relaxed": relaxed}
+
+
+def _code_of(engine: Mapping[str, Any]) -> list[Any]:
+    """Files that a visitor fetches who computes with an engine."""
+    wasm = "relaxed" if "relaxed" in engine else "wasm"
+    return [engine[key] for key in ("glue", wasm) if key in engine]
 
 
 def _graphics(folder: Folder, gpu: OnGpu) -> list[dict[str, Any]]:
@@ -221,7 +256,7 @@ def _write_service_worker(root: Path, assets: Sequence[str]) -> None:
 
 
 def _note_sizes(assets: Sequence[Any], root: Path) -> None:
-    """What the compressed copies weigh, for loaders that ask for them by name."""
+    """Note the sizes of the compressed copies, for loaders that ask for them by name."""
     for asset in assets:
         if isinstance(asset, dict):
             for key, suffix in (("brotli", BROTLI), ("gzip", GZIP)):

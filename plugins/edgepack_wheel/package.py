@@ -109,7 +109,7 @@ def _require_fit(bundle: Bundle) -> None:
 
 
 def _members(bundle: Bundle, name: str, version: str) -> Iterator[WheelMember]:
-    """What describes the wheel comes last, as the specification advises."""
+    """Members of the wheel; those that describe it come last, as the specification advises."""
     module, info = _module(name), f"{_module(name)}-{version}.dist-info"
     for source in sorted(files("edgepack_wheel.module").iterdir(), key=lambda each: each.name):
         if source.name.endswith(".py"):

@@ -1,4 +1,4 @@
-"""Windows on x86-64: the platform, two builders, and their targets."""
+"""Windows on x86-64: the platform, three builders, and their targets."""
 
 from collections.abc import Callable, Iterable
 from importlib.resources import files
@@ -6,9 +6,11 @@ from importlib.resources.abc import Traversable
 
 from edgepack.api import Spec, hookimpl, lazy
 
+TARGETS = ("windows-x64", "windows-x64-fast", "windows-x64-static")
+
 
 def report_rows() -> Callable[..., object]:
-    """What writes the report's rows."""
+    """Function that writes the report's rows."""
     from edgepack_windows.rows import windows_rows
 
     return windows_rows
@@ -36,11 +38,21 @@ def edgepack_specs() -> Iterable[Spec]:
             axis="builder",
             name="windows-static",
             summary="one program for Windows on x86-64 with static embeddings: a table, without ONNX Runtime",
-            make=lazy("edgepack_windows.static:create_builder"),
+            make=lazy("edgepack_windows.encoders:create_static"),
             formats=("table",),
-            options=lazy("edgepack_windows.static:OPTIONS"),
-            missing=lazy("edgepack_windows.static:missing"),
-            fetch=lazy("edgepack_windows.static:fetch"),
+            options=lazy("edgepack_windows.encoders:STATIC"),
+            missing=lazy("edgepack_windows.encoders:missing"),
+            fetch=lazy("edgepack_windows.encoders:fetch"),
+        ),
+        Spec(
+            axis="builder",
+            name="windows-engine",
+            summary="one program for Windows on x86-64 with edgepack's own kernels: an int8 encoder as a plan, without ONNX Runtime",
+            make=lazy("edgepack_windows.encoders:create_engine"),
+            formats=("plan",),
+            options=lazy("edgepack_windows.encoders:ENGINE"),
+            missing=lazy("edgepack_windows.encoders:missing"),
+            fetch=lazy("edgepack_windows.encoders:fetch"),
         ),
         Spec(
             axis="report",
@@ -53,4 +65,4 @@ def edgepack_specs() -> Iterable[Spec]:
 
 @hookimpl
 def edgepack_targets() -> Iterable[Traversable]:
-    return [files(__name__) / f"{name}.toml" for name in ("windows-x64", "windows-x64-static")]
+    return [files(__name__) / f"{name}.toml" for name in TARGETS]

@@ -19,7 +19,7 @@ SIGNING = "authenticode names {unsigned} and {signed}, each as a word of its own
 
 @dataclass(frozen=True, kw_only=True)
 class PeLayout:
-    """What a target wants of its files for Windows."""
+    """Settings of a target for its files for Windows."""
 
     target: str
     serves: bool

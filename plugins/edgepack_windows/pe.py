@@ -95,7 +95,7 @@ def _laid_out(
 
 
 def _end(sections: Sequence[PeSection]) -> int:
-    """Where the next one begins: Windows loads none that have gaps between them."""
+    """Address at which the next section begins: Windows loads none that have gaps between them."""
     return _up(sections[-1].address + sections[-1].size, PAGE)
 
 
@@ -109,7 +109,7 @@ def _up(number: int, step: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Image:
-    """What the ELF file says."""
+    """Content of the ELF file."""
 
     file: Elf[bytes]
     name: str
@@ -170,7 +170,7 @@ class _Image:
             yield PeSection(name=name, address=start + SHIFT, size=size, data=bytes(data), flags=flags)
 
     def _kind(self, load: ElfSegment) -> tuple[str, int]:
-        """What is only relocated is not writable afterwards."""
+        """Name and rights of a section; what is only relocated is not writable afterwards."""
         relro = next((each for each in self.file.segments if each.kind == PT_RELRO), None)
         fixed = relro is not None and relro.address <= load.address < relro.address + relro.in_memory
         if load.flags & PF_X:
@@ -201,7 +201,7 @@ class _Image:
 
     @property
     def imported(self) -> Iterator[Imported]:
-        """What is imported, by library. Raises ``BundleError`` where names and slots do not fit."""
+        """Imports, by library. Raises ``BundleError`` where names and slots do not fit."""
         section = self.file.section(NAMES)
         text = self.file.data(section).decode("ascii") if section else ""
         # Between two lists the linker may leave room.

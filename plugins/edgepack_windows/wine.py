@@ -76,13 +76,13 @@ class Wine:
     name: str = "wine"
 
     def command(self, processor: str) -> list[str | Path]:
-        """What a program's command line begins with, on this machine's processor whichever is named."""
+        """Beginning of a program's command line, on this machine's processor whichever is named."""
         script = Path(str(files("edgepack_windows") / "data/run_under_wine.sh"))
         before = ["env", *self.variables] if self.variables else []
         return [*before, "sh", script, self.folder, self.program, self.libraries]
 
     def library_caller(self, *, context: BuildContext) -> Path:
-        """What calls a bundle's library in the proof, as a compiler for Windows makes it. Raises ``ToolError``."""
+        """Program that calls a bundle's library in the proof, compiled as a compiler for Windows makes it. Raises ``ToolError``."""
         zig, source = zig_program(), files("edgepack_windows") / "data" / f"{CALLER}.c"
         text = source.read_text(encoding="utf-8")
 
@@ -160,6 +160,6 @@ def _version(program: Path, variables: tuple[str, ...], context: BuildContext) -
 
 
 def find_libraries(program: Path) -> Path | None:
-    """Where a wine has Windows' own libraries."""
+    """Folder of Windows' own libraries in a wine."""
     folders = (Path(place.format(bin=program.resolve().parent)) for place in LIBRARIES)
     return next((folder for folder in folders if (folder / "kernel32.dll").is_file()), None)

@@ -28,7 +28,7 @@ class Extension:
 
 
 class Brought(dict[str, T]):
-    """What plugins bring for an axis, by name; and which plugins are broken, each with why: they may have brought others."""
+    """Extensions for an axis, by name; and the broken plugins, each with the reason: they may have brought others."""
 
     def __init__(self, found: Mapping[str, T], broken: Sequence[str]) -> None:
         super().__init__(found)
@@ -64,7 +64,7 @@ class BuildContext(Protocol):
         """The cache; ``store.cached(kind, inputs, make)`` for what is slow to make."""
 
     def extensions(self, axis: str) -> Mapping[str, Extension]:
-        """What the installed plugins, and edgepack itself, bring for an axis such as ``pass``, by name."""
+        """Extensions of the installed plugins, and of edgepack itself, for an axis such as ``pass``, by name."""
 
     def run(
         self,

@@ -29,6 +29,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription, DeviceFailure, DeviceProof, DeviceResult, OnDevices
 from edgepack.records.figures import LIMITS
+from edgepack.records.model import ModelSource
 from edgepack.records.report import Verification
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
 from edgepack.signing.keys import PrivateKey, PublicKey
@@ -69,58 +70,61 @@ OWN_LIMITS = ModelOptions(
 lowest cosines."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions:
+    """How a finished bundle is verified, as far as the user says."""
+
+    model: str | None = None
+    """Address of the full-precision model; ``None``: where the manifest says, of a bundle that was made here. Of others it is not fetched
+    from there, but for models of the catalogue, whose digests are known."""
+    reading: Reading = UNSAID
+    """Goes before what was set when the bundle was made; what was set elsewhere does not count."""
+    limits: ModelOptions | None = None
+    """``None``: a bundle that was made here is held to what its target asked for, any other to ``OWN_LIMITS``: nobody sets the limits of
+    what is judged."""
+    gate: GateLevel | None = None
+    """Another level than that of the limits."""
+    module: Path | None = None
+    """File of the module around the model. One of a bundle from elsewhere is the judge's, too, only where the user names the same file."""
+    run: bool = False
+    """Whether a bundle that was not made on this machine is run, in a sandbox where there is one; else it is *not verified*."""
+    seed: int | None = None
+    """Draws the texts for a stranger's program; ``None``: a new one."""
+    most: int | None = None
+    """Bytes that an archive may unpack to."""
+    key: PublicKey | None = None
+    """Key that it is signed with, in its folder or beside its archive."""
+    least_version: str | None = None
+    """Version that it has, or a newer one."""
+
+
 def verify_again(
     path: Path,
+    asked: VerifyOptions,
     *,
-    model: str | None,
-    reading: Reading = UNSAID,
-    limits: ModelOptions | None = None,
-    module: Path | None = None,
-    gate: GateLevel | None = None,
     write_vectors: Path | None = None,
     others: Path | None = None,
-    run: bool = False,
-    seed: int | None = None,
-    most: int | None = None,
-    key: PublicKey | None = None,
-    least_version: str | None = None,
     context: HostContext,
 ) -> Verification:
     """Check every file of a bundle (or archive), run it, and compare it with the full-precision model.
 
     No builder is asked: the manifest says what is run, and all that it says of the model is compared with the model itself
-    (``require_facts``). A bundle that was not made on this machine is run only with ``run``, in a sandbox where there is one; else it is
-    *not verified*. It is also judged on texts drawn by ``seed`` (``None``: a new one) and at every CPU level that this machine has or can hide.
-    ``reading`` goes before what was set when the bundle was made; what was set elsewhere does not count.
-
-    The limits are ``limits``. Without these, a bundle that was made here is held to what its target asked for, and any other
-    to ``OWN_LIMITS``: nobody sets the limits of what is judged. Likewise its model is not fetched from where its manifest says,
-    but for those of the catalogue, whose digests are known, and its module around the model is the judge's, too, only where the user
-    names the same file, ``module``. ``gate`` is another level. An archive may unpack to
-    ``most`` bytes. With ``key`` it has to be signed by that key's owner, in its folder or beside its archive, and with
-    ``least_version`` be of that version or a newer one. With ``write_vectors`` the bundle's vectors are kept for another machine, with
-    ``others`` they are compared with those of another machine.
+    (``require_facts``). A bundle from elsewhere is also judged on texts that are drawn and at every CPU level that this machine has or can
+    hide. With ``write_vectors`` the bundle's vectors are kept for another machine, with ``others`` they are compared with those of another
+    machine.
     """
     story = context.story
-    with story.step("bundle"), _opened(path, context.work_dir, most, key, least_version) as (bundle, signed):
+    with story.step("bundle"), _opened(path, asked, context) as (bundle, signed):
         if signed is not None:
             context.note(f"signed with the key {signed.key[:12]}…")
         context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
-        if not may_run(bundle, asked=run, context=context):
+        if not may_run(bundle, asked=asked.run, context=context):
             return Verification(status="not verified", reason=NOT_RUN)
         ours = may_run(bundle, asked=False, context=context)
-        with story.step("model"):
-            again = reading.over(reading_of(bundle, context))
-            source = ingest(model or _origin(bundle, context), reading=again, context=context)
-            source = given_by_bundle(bundle, source)
-            around = module_of(bundle, ours=ours, named=module, context=context)
-            source = replace(source, module=around)
-            said = require_facts(bundle, source)
-            require_sound(bundle, context=context)
+        source, said = _source(bundle, asked, context)
         with story.step("verify"):
             runner = runner_for(bundle, context)
-            options = limits or _limits(bundle, context)
-            options = replace(options, gate=gate or options.gate)
+            options = _options(bundle, asked, context)
             if write_vectors is not None:
                 gatekeeper.write_vectors(bundle, runner.embed, write_vectors)
             found = gatekeeper.verify(
@@ -130,7 +134,7 @@ def verify_again(
                 options=options,
                 program=runner,
                 others=others,
-                seed=None if ours else new_seed() if seed is None else seed,
+                seed=None if ours else _seed(asked),
                 context=context,
             )
             require_precision(bundle, found)
@@ -146,17 +150,8 @@ def verify_again(
 def verify_on_devices(
     path: Path,
     devices: Sequence[Address],
+    asked: VerifyOptions,
     *,
-    model: str | None,
-    reading: Reading = UNSAID,
-    limits: ModelOptions | None = None,
-    module: Path | None = None,
-    gate: GateLevel | None = None,
-    run: bool = False,
-    seed: int | None = None,
-    most: int | None = None,
-    key: PublicKey | None = None,
-    least_version: str | None = None,
     bench: bool = False,
     record: Path | None = None,
     sign: PrivateKey | None = None,
@@ -169,31 +164,21 @@ def verify_on_devices(
     ``sign``.
     """
     story = context.story
-    with story.step("bundle"), _opened(path, context.work_dir, most, key, least_version) as (bundle, _):
+    with story.step("bundle"), _opened(path, asked, context) as (bundle, _):
         context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
-        if not may_run(bundle, asked=run, context=context):
+        if not may_run(bundle, asked=asked.run, context=context):
             raise UsageError(
                 f"{bundle.name} was not made on this machine, and devices have no sandbox",
                 hint="--run sends it and runs its program there, with the rights of whom you log in as",
             )
-        ours = may_run(bundle, asked=False, context=context)
         file = record or record_file_of(path, bundle.name)
         kept_results(file, bundle, key=None if sign is None else sign.public, store=context.store)
-        with story.step("model"):
-            again = reading.over(reading_of(bundle, context))
-            source = ingest(model or _origin(bundle, context), reading=again, context=context)
-            source = given_by_bundle(bundle, source)
-            around = module_of(bundle, ours=ours, named=module, context=context)
-            source = replace(source, module=around)
-            require_facts(bundle, source)
-            require_sound(bundle, context=context)
-        options = limits or _limits(bundle, context)
-        asked = DeviceCheck(
+        check = DeviceCheck(
             bundle=bundle,
-            source=source,
-            options=replace(options, gate=gate or options.gate),
-            seed=new_seed() if seed is None else seed,
-            promises=not ours,
+            source=_source(bundle, asked, context)[0],
+            options=_options(bundle, asked, context),
+            seed=_seed(asked),
+            promises=not may_run(bundle, asked=False, context=context),
             bench=bench,
         )
         results: list[DeviceResult] = []
@@ -201,12 +186,36 @@ def verify_on_devices(
         for at in devices:
             try:
                 with story.step(f"on {at.id}"):
-                    results.append(verify_on(at, asked, context=context))
+                    results.append(verify_on(at, check, context=context))
             except EdgepackError as error:
                 failures.append(_failure(at, error))
         if results:
             write_record(file, bundle, results, key=sign, store=context.store)
         return OnDevices(results=tuple(results), failures=tuple(failures), record=file if results else None)
+
+
+def _source(
+    bundle: Bundle, asked: VerifyOptions, context: HostContext
+) -> tuple[ModelSource, tuple[str, ...]]:
+    """The full-precision model, after all that the manifest says of it was compared; and what is the maker's word alone."""
+    with context.story.step("model"):
+        again = asked.reading.over(reading_of(bundle, context))
+        source = ingest(asked.model or _origin(bundle, context), reading=again, context=context)
+        source = given_by_bundle(bundle, source)
+        ours = may_run(bundle, asked=False, context=context)
+        source = replace(source, module=module_of(bundle, ours=ours, named=asked.module, context=context))
+        said = require_facts(bundle, source)
+        require_sound(bundle, context=context)
+        return source, said
+
+
+def _options(bundle: Bundle, asked: VerifyOptions, context: HostContext) -> ModelOptions:
+    options = asked.limits or _limits(bundle, context)
+    return replace(options, gate=asked.gate or options.gate)
+
+
+def _seed(asked: VerifyOptions) -> int:
+    return new_seed() if asked.seed is None else asked.seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +271,7 @@ def _proof(
         kept = kept_results(record_file_of(path, bundle.name), bundle, key=public, store=context.store)
         if not force and any(each.id == at.id and each.status == "passed" for each in kept):
             return DeviceProof(label=label, device=at.id, state="up to date")
-        made = verify_on_devices(path, [at], model=built.model, sign=sign, context=context)
+        made = verify_on_devices(path, [at], VerifyOptions(model=built.model), sign=sign, context=context)
     except EdgepackError as error:
         return DeviceProof(
             label=label, device=at.id, state="failed", reason=error.message, exit_code=error.exit_code
@@ -287,26 +296,19 @@ def _failure(at: Address, error: EdgepackError) -> DeviceFailure:
 
 
 def check_device(
-    path: Path,
-    wanted: str,
-    *,
-    record: Path | None = None,
-    limits: ModelOptions | None = None,
-    most: int | None = None,
-    key: PublicKey | None = None,
-    context: HostContext,
+    path: Path, wanted: str, asked: VerifyOptions, *, record: Path | None = None, context: HostContext
 ) -> DeviceResult:
-    """What a device of this id or processor measured of this very bundle, which passed there by these limits; nothing is run.
+    """Result of a device of this id or processor for this very bundle, which passed there by these limits; nothing is run.
 
-    Raises ``DeviceError`` where no record says so that was written here or is signed with ``key``.
+    Raises ``DeviceError`` where no record says so that was written here or is signed with ``asked.key``; the bundle need not be.
     """
-    with _opened(path, context.work_dir, most, None, None) as (bundle, _):
+    with _opened(path, replace(asked, key=None), context) as (bundle, _):
         return require_device(
             record or record_file_of(path, bundle.name),
             bundle,
             wanted,
-            limits=limits or _limits(bundle, context),
-            key=key,
+            limits=_options(bundle, asked, context),
+            key=asked.key,
             store=context.store,
         )
 
@@ -338,16 +340,9 @@ def _at_all_levels(
     return replace(found, levels=tuple(proof.level for proof in ran), processor_cosine=cosine)
 
 
-def check_signature(
-    path: Path,
-    key: PublicKey,
-    *,
-    least_version: str | None = None,
-    most: int | None = None,
-    context: HostContext,
-) -> Signed:
-    """Check the signature and every file of a bundle (or archive), and run nothing. Raises ``SignatureError``, ``BundleError``."""
-    with _opened(path, context.work_dir, most, key, least_version) as (_, signed):
+def check_signature(path: Path, asked: VerifyOptions, *, context: HostContext) -> Signed:
+    """Check the signature with ``asked.key`` and every file of a bundle (or archive), and run nothing. Raises ``SignatureError``, ``BundleError``."""
+    with _opened(path, asked, context) as (_, signed):
         assert signed is not None
         return signed
 
@@ -362,7 +357,7 @@ def _limits(bundle: Bundle, context: HostContext) -> ModelOptions:
 
 
 def reading_of(bundle: Bundle, context: HostContext) -> Reading:
-    """What was said of the model when the bundle was made here; raises ``BundleError`` where that is invalid."""
+    """Settings of the model that were given when the bundle was made here; raises ``BundleError`` where that is invalid."""
     said = bundle.manifest["model"].get("set", {})
     if said and not may_run(bundle, asked=False, context=context):
         context.note(
@@ -376,7 +371,7 @@ def reading_of(bundle: Bundle, context: HostContext) -> Reading:
 
 
 def _origin(bundle: Bundle, context: HostContext) -> str:
-    """Where the manifest says that the model came from. Raises ``UsageError`` where that is not to be asked."""
+    """Address of the model that the manifest names. Raises ``UsageError`` where that is not to be asked."""
     origin = str(bundle.manifest["model"]["origin"])
     if origin.startswith(CATALOGUE_PREFIX) or may_run(bundle, asked=False, context=context):
         return origin
@@ -387,15 +382,14 @@ def _origin(bundle: Bundle, context: HostContext) -> str:
 
 
 def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
-    """What a bundle was held to, as its manifest remembers it."""
+    """Limits that a bundle was held to, from its manifest."""
     gate = manifest["gate"]
     return ModelOptions(**{key: gate[key] for key in ("gate", *LIMITS) if key in gate})
 
 
 @contextmanager
-def _opened(
-    path: Path, work_dir: Path, most: int | None, key: PublicKey | None, least_version: str | None
-) -> Iterator[tuple[Bundle, Signed | None]]:
+def _opened(path: Path, asked: VerifyOptions, context: HostContext) -> Iterator[tuple[Bundle, Signed | None]]:
+    key, least_version = asked.key, asked.least_version
     if least_version is not None:
         require_numbers(least_version)
         if key is None:
@@ -407,7 +401,7 @@ def _opened(
     if path.is_file():
         # Before anything in it is looked at.
         outside = key is not None and require_signed_file(path, key)
-        path = unpack_bundle(path, work_dir / "unpacked", most=most)
+        path = unpack_bundle(path, context.work_dir / "unpacked", most=asked.most)
     bundle = open_bundle(path)
     signed = None if key is None else require_signed(bundle, key, outside=outside)
     if least_version is not None:

@@ -16,7 +16,6 @@ from edgepack.building.steps import (
     with_module,
 )
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import PluginHost
 from edgepack.records.target import Target
 from edgepack.signing.keys import PrivateKey
 from edgepack.verifier.run import BundleRunner
@@ -36,7 +35,6 @@ def build(
     bench: bool = False,
     prices: Path | None = None,
     key: PrivateKey | None = None,
-    host: PluginHost,
     context: HostContext,
 ) -> Outcome:
     """Make, verify and measure one bundle; it appears in ``output`` when all of that went well, or not at all.
@@ -52,7 +50,6 @@ def build(
         bench=bench,
         prices=prices,
         key=key,
-        host=host,
         context=context,
     )
     step, by, run = context.story.step, order.registered, BundleRunner(context=context, trusted=True)
@@ -76,5 +73,5 @@ def build(
             verified = judge(order, bundle, source, proofs, run)
         with step("pack"):
             outcome = pack_up(order, parts, verified, destination, beside)
-    hand_over(outcome, key, host, context)
+    hand_over(outcome, key, context)
     return outcome

@@ -6,7 +6,6 @@ Importing this is fast, because each function imports what it needs when it is c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray
 
+    from edgepack.finished_bundle import VerifyOptions
     from edgepack.models.inspection import ModelInspection
     from edgepack.plugins.context import HostContext
     from edgepack.project.jobs import Result
     from edgepack.records.device import DeviceProof, DeviceResult, OnDevices
     from edgepack.records.report import Report, Verification
-    from edgepack.records.target import ModelOptions
     from edgepack.signing.keys import PrivateKey
     from edgepack.signing.signatures import Signed
 
@@ -97,29 +96,21 @@ def bundle(
     its archive and its packages are signed with it. ``bench`` measures the program's speed on this machine for the report. ``progress`` prints the steps on stderr. A build that fails writes no bundle to ``output``.
     """
     from edgepack import pipeline
-    from edgepack.plugins.host import load_plugins
-    from edgepack.suitability.default import choose_target
-    from edgepack.targets import with_reading
+    from edgepack.suitability.default import target_for
+    from edgepack.targets import overrides_of
 
-    host = load_plugins()
-    said = {"model.recipe": recipe, "model.gate": gate, "package.formats": list(packages) or None}
-    wanted = {**(settings or {}), **{key: value for key, value in said.items() if value is not None}}
-    overrides = [f"{key}={json.dumps(value)}" for key, value in wanted.items()]
+    overrides = overrides_of(settings or {}, recipe=recipe, gate=gate, packages=packages)
     with _context(offline=offline, progress=progress) as context:
         place = None if model is None else str(model)
-        if target is None:
-            made_for = choose_target(place, overrides, reading, host=host, context=context).target
-        else:
-            made_for = with_reading(host.target(str(target), overrides), reading)
+        named = None if target is None else str(target)
         outcome = pipeline.build(
-            made_for,
+            target_for(named, place, overrides, reading, context=context),
             model=place,
             output=Path(output),
             force=force,
             bench=bench,
-            prices=None if prices is None else Path(prices),
+            prices=_path(prices),
             key=None if key is None else _private(key, password),
-            host=host,
             context=context,
         )
     made = outcome.bundle
@@ -155,21 +146,18 @@ def build(
     calls below ``if __name__ == "__main__":``. ``executor`` and ``scheduler`` name a plugin's workers, ``store`` the store to share with them. ``key`` is the file of a
     private key, ``password`` its password: bundles and archives are signed with it, packages are not.
     """
-    from edgepack.plugins.host import load_plugins
     from edgepack.project.build import Workforce, build_cells
     from edgepack.project.file import find_project
     from edgepack.project.matrix import cells_of
     from edgepack.project.stores import address_of
 
-    found = find_project(None if project is None else Path(project))
+    found = find_project(_path(project))
     cells = cells_of(found, only, shard=shard)
     address = address_of(None if store is None else str(store), found.store)
     private = None if key is None else _private(key, password)
     by = Workforce(jobs=jobs, executor=executor, scheduler=scheduler, store=address)
     with _context(offline=offline, progress=progress) as context:
-        made = build_cells(
-            cells, host=load_plugins(), context=context, by=by, force=force, dry_run=dry_run, key=private
-        )
+        made = build_cells(cells, context=context, by=by, force=force, dry_run=dry_run, key=private)
         return [result for _, result in sorted(made, key=lambda each: each[0])]
 
 
@@ -194,7 +182,7 @@ def prove(
     from edgepack.project.file import find_project
     from edgepack.project.matrix import cells_of
 
-    found = find_project(None if project is None else Path(project))
+    found = find_project(_path(project))
     devices = [parse_address(f"{name}={address}") for name, address in found.devices.items()]
     private = None if key is None else _private(key, password)
     models = {cell.label: cell.wanted.model for cell in cells_of(found)}
@@ -217,13 +205,14 @@ def inspect(
     """The parts of a model, how it is read, and the recommended recipe, as `edgepack inspect` shows."""
     from edgepack.models.find.source import ingest
     from edgepack.models.inspection import inspect_model
-    from edgepack.suitability.rows import suitability
+    from edgepack.suitability.rows import recommended, suitability
 
     with _context(offline=offline, progress=progress) as context:
         source = ingest(None if model is None else str(model), reading=reading, context=context)
         found = inspect_model(source, context=context)
         with context.story.step("targets"):
-            return replace(found, targets=suitability(source, context.plugins(), context=context))
+            rows = suitability(source, context=context)
+            return replace(found, targets=rows, recommended=recommended(source, rows, context=context))
 
 
 def quantize(
@@ -249,8 +238,7 @@ def quantize(
     from edgepack.verifier.gate import verification_texts
     from edgepack.verifier.vector_quality import measure_quality
 
-    texts = None if calibration is None else Path(calibration)
-    options = ModelOptions(recipe=recipe, format=format, calibration=texts)
+    options = ModelOptions(recipe=recipe, format=format, calibration=_path(calibration))
     platform = Platform(os="linux", arch="x86_64", isa=tuple(isa))
     with _context(offline=offline, progress=progress) as context:
         passes_of(recipe, context)
@@ -311,27 +299,23 @@ def verify(
     ``other_vectors`` is such a file from another machine, to compare with. Raises ``VerificationError`` for a bundle that fails and
     ``BundleError`` for a damaged one.
     """
-    from edgepack import finished_bundle as verification
-    from edgepack.signing.keys import load_public
+    from edgepack.finished_bundle import verify_again
 
-    limits = _limits(target, min_cosine)
+    asked = _asked(
+        target,
+        min_cosine,
+        model=model,
+        gate=gate,
+        reading=reading,
+        run=run,
+        seed=seed,
+        most=max_unpacked,
+        key=key,
+        least_version=min_version,
+    )
+    vectors, others = _path(write_vectors), _path(other_vectors)
     with _context(offline=offline, progress=progress) as context:
-        return verification.verify_again(
-            Path(path),
-            model=None if model is None else str(model),
-            reading=reading,
-            limits=limits,
-            module=_module(target),
-            gate=gate,
-            write_vectors=None if write_vectors is None else Path(write_vectors),
-            others=None if other_vectors is None else Path(other_vectors),
-            run=run,
-            seed=seed,
-            most=max_unpacked,
-            key=None if key is None else load_public(Path(key)),
-            least_version=min_version,
-            context=context,
-        )
+        return verify_again(Path(path), asked, write_vectors=vectors, others=others, context=context)
 
 
 def verify_on(
@@ -360,29 +344,26 @@ def verify_on(
     ``devices`` are what ``--on`` takes. What they measured is written to ``record`` (``None``: beside the bundle) and signed with ``sign``, the
     file of a private key with ``password``. The rest is as for ``verify``.
     """
-    from edgepack import finished_bundle as verification
     from edgepack.device.session import parse_address
-    from edgepack.signing.keys import load_public
+    from edgepack.finished_bundle import verify_on_devices
 
     addresses = [parse_address(each) for each in devices]
+    asked = _asked(
+        target,
+        min_cosine,
+        model=model,
+        gate=gate,
+        reading=reading,
+        run=run,
+        seed=seed,
+        most=max_unpacked,
+        key=key,
+        least_version=min_version,
+    )
+    private = None if sign is None else _private(sign, password)
     with _context(offline=offline, progress=progress) as context:
-        return verification.verify_on_devices(
-            Path(path),
-            addresses,
-            model=None if model is None else str(model),
-            reading=reading,
-            limits=_limits(target, min_cosine),
-            module=_module(target),
-            gate=gate,
-            run=run,
-            seed=seed,
-            most=max_unpacked,
-            key=None if key is None else load_public(Path(key)),
-            least_version=min_version,
-            bench=bench,
-            record=None if record is None else Path(record),
-            sign=None if sign is None else _private(sign, password),
-            context=context,
+        return verify_on_devices(
+            Path(path), addresses, asked, bench=bench, record=_path(record), sign=private, context=context
         )
 
 
@@ -396,42 +377,46 @@ def check_device(
     min_cosine: float | None = None,
     max_unpacked: int | None = None,
 ) -> DeviceResult:
-    """What a device measured of this very bundle, by its record, as `edgepack verify --require-device` asks for it; nothing is run.
+    """Result of a device for this very bundle, by its record, as `edgepack verify --require-device` asks for it; nothing is run.
 
     ``device`` is an id of the record or a processor. Raises ``DeviceError`` if it did not pass there by the limits of ``target`` and
     ``min_cosine``, or if the record was neither written on this machine nor signed with ``key``, the file of a public key.
     """
-    from edgepack import finished_bundle as verification
+    from edgepack import finished_bundle
+
+    asked = _asked(target, min_cosine, most=max_unpacked, key=key)
+    with _context() as context:
+        return finished_bundle.check_device(Path(path), device, asked, record=_path(record), context=context)
+
+
+def _asked(
+    target: str | Path | None = None,
+    min_cosine: float | None = None,
+    *,
+    model: str | Path | None = None,
+    key: str | Path | None = None,
+    **others: Any,
+) -> VerifyOptions:
+    """How a bundle is verified: by the limits, and with the module, of a target that the caller names."""
+    from edgepack.finished_bundle import OWN_LIMITS, VerifyOptions
+    from edgepack.plugins.host import load_plugins
     from edgepack.signing.keys import load_public
 
-    with _context() as context:
-        return verification.check_device(
-            Path(path),
-            device,
-            record=None if record is None else Path(record),
-            limits=_limits(target, min_cosine),
-            most=max_unpacked,
-            key=None if key is None else load_public(Path(key)),
-            context=context,
-        )
-
-
-def _limits(target: str | Path | None, min_cosine: float | None) -> ModelOptions | None:
-    """Those that the caller names; ``None``: the bundle's own where it was made here, else edgepack's."""
-    from edgepack import finished_bundle as verification
-    from edgepack.plugins.host import load_plugins
-
-    limits = None if target is None else load_plugins().target(str(target)).model
+    named = None if target is None else load_plugins().target(str(target))
+    limits = None if named is None else named.model
     if min_cosine is not None:
-        limits = replace(limits or verification.OWN_LIMITS, min_cosine=min_cosine)
-    return limits
+        limits = replace(limits or OWN_LIMITS, min_cosine=min_cosine)
+    return VerifyOptions(
+        model=None if model is None else str(model),
+        limits=limits,
+        module=None if named is None else named.module,
+        key=None if key is None else load_public(Path(key)),
+        **others,
+    )
 
 
-def _module(target: str | Path | None) -> Path | None:
-    """The file that a target names as ``runner.module``: the user has read it."""
-    from edgepack.plugins.host import load_plugins
-
-    return None if target is None else load_plugins().target(str(target)).module
+def _path(named: str | Path | None) -> Path | None:
+    return None if named is None else Path(named)
 
 
 def check_signature(
@@ -442,17 +427,11 @@ def check_signature(
     This runs nothing. Raises ``SignatureError`` if the bundle is not signed with the key or is older than ``min_version``, ``BundleError``
     if it is damaged.
     """
-    from edgepack import finished_bundle as verification
-    from edgepack.signing.keys import load_public
+    from edgepack import finished_bundle
 
+    asked = _asked(key=key, least_version=min_version, most=max_unpacked)
     with _context() as context:
-        return verification.check_signature(
-            Path(path),
-            load_public(Path(key)),
-            least_version=min_version,
-            most=max_unpacked,
-            context=context,
-        )
+        return finished_bundle.check_signature(Path(path), asked, context=context)
 
 
 def sign(
@@ -490,11 +469,10 @@ def report(
     from edgepack.signing.keys import load_public
 
     with _context() as context:
-        table = None if prices is None else Path(prices)
         public = None if key is None else load_public(Path(key))
-        result = report_again(Path(path), prices=table, key=public, context=context)
+        result = report_again(Path(path), prices=_path(prices), key=public, context=context)
         if html is not None:
-            page = _page(Path(path), result, None if bench is None else Path(bench), context)
+            page = _page(Path(path), result, _path(bench), context)
     if html is not None:
         from edgepack.files.store import written_beside
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -12,7 +12,16 @@ from typing import Any
 from edgepack.errors import TargetError, UsageError
 from edgepack.records.figures import LIMITS
 from edgepack.records.target import PROMPTED, ModelOptions, Pass, Platform, Reading, Target
-from edgepack.toml_schema import Malformed, Written, check_value, keys_of, load_toml, parse_toml, read_table
+from edgepack.toml_schema import (
+    LARGEST,
+    Malformed,
+    Written,
+    check_value,
+    keys_of,
+    load_toml,
+    parse_toml,
+    read_table,
+)
 
 SCHEMA = 1
 EXTRA = "x-"
@@ -149,9 +158,10 @@ def read_target(file: Traversable | Path, *, origin: str, overrides: Iterable[st
     except Malformed as error:
         raise TargetError(f"target {name}: {error}", hint=f"see {origin}") from error
     settings = tuple(overrides)
-    if any(override.partition("=")[0].strip() == "model.recipe" for override in settings):
+    named = {override.partition("=")[0].strip() for override in settings}
+    if "model.recipe" in named and isinstance(model := table.get("model"), dict):
         # The file's own exception does not hold against what was asked for.
-        table.get("model", {}).pop("score_recipe", None)
+        model.pop("score_recipe", None)
     for override in settings:
         _override(table, override)
     return replace(parse_target(name, table, origin=origin), settings=settings)
@@ -201,6 +211,19 @@ def parse_target(name: str, table: Mapping[str, Any], *, origin: str) -> Target:
     )
 
 
+def overrides_of(
+    settings: Mapping[str, Any] | None = None,
+    *,
+    recipe: str | None,
+    gate: str | None,
+    packages: Sequence[str],
+) -> list[str]:
+    """Settings of a target as ``--set`` has them; those that have an option or a key of their own go before."""
+    own = {"model.recipe": recipe, "model.gate": gate, "package.formats": list(packages)}
+    wanted = {**(settings or {}), **{key: value for key, value in own.items() if value}}
+    return [f"{key}={json.dumps(value)}" for key, value in wanted.items()]
+
+
 def with_reading(target: Target, reading: Reading) -> Target:
     """The target with what is said of the model besides."""
     return replace(target, model=replace(target.model, **reading.over(target.model.reading).said))
@@ -211,7 +234,10 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*", text)
     if match is None or match[2].lower() not in SIZE_UNITS:
         raise ValueError(f"{text!r} is not a size such as 30 MB or 12.5 MiB")
-    return round(float(match[1]) * SIZE_UNITS[match[2].lower()])
+    size = float(match[1]) * SIZE_UNITS[match[2].lower()]
+    if size > LARGEST:
+        raise ValueError(f"{text[:40]!r} is more than any disk has")
+    return round(size)
 
 
 def read_pass(entry: Mapping[str, Any]) -> Pass:
@@ -300,7 +326,10 @@ def _prompts(value: object) -> Mapping[str, str]:
 
 
 def _file_name(value: object) -> Path | None:
-    return Path(text).expanduser() if (text := check_value(str, value)) else None
+    try:
+        return Path(text).expanduser() if (text := check_value(str, value)) else None
+    except RuntimeError as error:  # ~NAME of nobody
+        raise Malformed(f"is {value!r}: {error}") from error
 
 
 _HOW = {
@@ -338,7 +367,7 @@ def _override(table: dict[str, Any], override: str) -> None:
 
 
 def _toml_value(text: str) -> Any:
-    """What TOML makes of the text; a word that is no TOML value is a string.
+    """Value of the text in TOML; a word that is no TOML value is a string.
 
     A shell takes the quotes away of ``--set platform.glibc="2.35"``: a number is a string where one is expected.
     """

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import stat
 import tomllib
 import typing
@@ -33,6 +34,10 @@ LARGEST = 2**53
 """Above any number in a document of ours, and exact as a float."""
 LONGEST = 200
 """Letters of a key or a value in a message."""
+MOST = 1 << 20
+"""Bytes of a TOML file."""
+MOST_PARTS = 100
+"""Of a key, for which tomllib takes time by the cube."""
 
 
 class Malformed(ValueError):  # noqa: N818 - what is wrong with data; callers say it in an error of their own
@@ -56,18 +61,26 @@ class Written(float):
 
 def parse_toml(text: str, *, parse_float: Callable[[str], float] = float) -> dict[str, Any]:
     """A whole document. Raises ``Malformed``."""
+    if any(piece.count(".") >= MOST_PARTS for piece in re.split(r"[=\n,{]", text)):
+        raise Malformed("not valid TOML: a key has more parts than any that is known")
     try:
         return tomllib.loads(text, parse_float=parse_float)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # a number of thousands of digits is no TOMLDecodeError
         raise Malformed(f"not valid TOML: {error}") from error
+    except RecursionError as error:
+        raise Malformed("not valid TOML: it is nested too deeply") from error
 
 
 def load_toml(file: Traversable | Path) -> dict[str, Any]:
     """A whole file. Raises ``Malformed``, or ``OSError``."""
     try:
+        if isinstance(file, Path):
+            return parse_toml(read_foreign(file, most=MOST).decode())
         return parse_toml(file.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise Malformed(f"not UTF-8: {error}") from error
+    except ValueError as error:
+        raise error if isinstance(error, Malformed) else Malformed(str(error)) from error
 
 
 def read_table(kind: type[T], table: object, *, where: str = "", how: How | None = None) -> T:

@@ -143,7 +143,7 @@ def exchange(
 def _listened(
     started: "subprocess.Popen[bytes]", until: float, most: int
 ) -> tuple[tuple[bytes, bytes], Literal["time", "output"] | None]:
-    """What a program says until it ends, and the limit that it passed before."""
+    """Output of a program until it ends, and the limit that it passed before."""
     assert started.stdout is not None and started.stderr is not None
     said = {started.stdout: bytearray(), started.stderr: bytearray()}
     stopped: Literal["time", "output"] | None = None

@@ -9,7 +9,7 @@ import pytest
 
 from edgepack.files.store import ENTRY_FILE, default_root
 from edgepack.foundry.link.postlink import MAP, linked_files
-from edgepack.foundry.toolchains.linkmap import Piece, read_link_map
+from edgepack.foundry.linkmap import Piece, read_link_map
 from edgepack.licenses.components import header_components, linked_component
 from edgepack.licenses.vulnerabilities import known_vulnerabilities
 from edgepack.operators.config import parse_config

@@ -5,12 +5,15 @@ import os
 import random
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.support.bundles import made_bundle
 from tests.support.command import edgepack
+from tests.unit.models.outputs.test_colbert import write_stanford
+from tests.unit.models.outputs.test_splade import write_masked
 
 from edgepack.records.bundle import Bundle
 
@@ -22,6 +25,11 @@ pytestmark = [
 
 LARGEST_PROGRAM = 460_000
 TEXTS = Path(__file__).parents[2] / "src/edgepack/verifier/data/texts.txt"
+
+
+def write_splade(folder: Path) -> None:
+    """A masked language model that its name calls a sparse encoder."""
+    write_masked(folder, "bert")
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +112,24 @@ def test_a_recipe_that_the_engine_has_no_steps_for_is_refused_in_words(tmp_path:
     assert "int8 weights and activations by token, not recipe fp16 (it has no pass" in done.stderr
     assert "hint: --recipe int8" in done.stderr
     assert not list((tmp_path / "out").glob("*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("write", "asked"),
+    [(write_stanford, "--multi-vector"), (write_splade, "--sparse")],
+    ids=["ColBERT", "SPLADE"],
+)
+def test_other_outputs_are_verified(tmp_path: Path, write: Callable[[Path], object], asked: str) -> None:
+    write(tmp_path / "splade-or-not")
+    made = made_bundle("linux-x86-fast", tmp_path / "out", "--model", str(tmp_path / "splade-or-not"))
+    report = json.loads(made.directory.with_name(f"{made.directory.name}.report.json").read_text())
+    assert report["verification"]["status"] == "passed"
+    done = subprocess.run(
+        [made.program, asked, "--out", "json", "hello world"], capture_output=True, check=True, env={}
+    )
+    (said,) = json.loads(done.stdout)
+    assert said[asked.removeprefix("--").replace("-", "_")]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The engine for every device that programs are made for: bundles of a small model, run by emulators, with the same bits."""
+"""The engine for every device that programs are made for: bundles of a small model, run by emulators and by wine, with the same bits."""
 
 import json
 from pathlib import Path
@@ -14,6 +14,7 @@ LARGEST = {
     "linux-arm64-fast": 345_000,
     "linux-armv7-fast": 205_000,
     "linux-riscv64-fast": 240_000,
+    "windows-x64-fast": 500_000,
 }
 
 

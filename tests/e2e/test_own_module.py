@@ -12,7 +12,7 @@ from tests.support.once import made_once
 from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import VerificationError
 from edgepack.files.store import sha256_of
-from edgepack.finished_bundle import verify_again
+from edgepack.finished_bundle import VerifyOptions, verify_again
 from edgepack.plugins.context import HostContext
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -86,9 +86,11 @@ def test_a_gate_without_it_notices(bundle: Path, tiny_model: Path, context: Host
     """So that what passes above passes because the full-precision model has the module, too: with a stranger's it does where it is named."""
     assert open_bundle(bundle)
     with pytest.raises(VerificationError, match="differ too much"):
-        verify_again(bundle, model=str(tiny_model), run=True, context=context)
+        verify_again(bundle, VerifyOptions(model=str(tiny_model), run=True), context=context)
     named = bundle / "module/hooks.py"
-    found = verify_again(bundle, model=str(tiny_model), module=named, run=True, context=context)
+    found = verify_again(
+        bundle, VerifyOptions(model=str(tiny_model), module=named, run=True), context=context
+    )
     assert found.status == "passed"
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from edgepack.errors import ProofError
 from edgepack.foundry.feature_levels import level_of, processor_flags
+from edgepack.foundry.linkmap import read_link_map
 from edgepack.foundry.processors.disassembler import disassembler
 from edgepack.foundry.processors.x86_64 import CAPSTONE
 from edgepack.foundry.releases.registry import RELEASE
-from edgepack.foundry.toolchains.linkmap import read_link_map
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.proofs import prove_bundle

@@ -8,10 +8,10 @@ import pytest
 
 from edgepack.console import Story
 from edgepack.files.hardening import BUILD_ID, marks_of, without_landing
-from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
 from edgepack.foundry.processors.aarch64 import AARCH64
 from edgepack.foundry.proof.emulator import find_qemu
+from edgepack.foundry.units import ProgramSources
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.target import Platform
 

@@ -13,7 +13,7 @@ from tests.support.quick import quick
 
 from edgepack.console import Story
 from edgepack.errors import BundleError, ModelError, VerificationError
-from edgepack.finished_bundle import NOT_RUN, limits_of, verify_again
+from edgepack.finished_bundle import NOT_RUN, VerifyOptions, limits_of, verify_again
 from edgepack.plugins.context import host_context
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Verification
@@ -57,7 +57,9 @@ def verified(
     path: Path, model: Path, *, run: bool = False, limits: ModelOptions | None = None
 ) -> Verification:
     with host_context(story=Story(quiet=True), offline=True) as context:
-        return verify_again(path, model=str(model), limits=limits, gate="quick", run=run, context=context)
+        return verify_again(
+            path, VerifyOptions(model=str(model), limits=limits, gate="quick", run=run), context=context
+        )
 
 
 # Emulated, and for browsers: verified in test_runtime.py and test_web.py as well.

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +11,12 @@ import numpy.typing as npt
 from edgepack_engine.plan import (
     Activation,
     Buffer,
+    Combination,
     Flag,
+    Function,
     Operation,
     Plan,
+    Pooled,
     Rows,
     Step,
     packed,
@@ -37,9 +41,34 @@ def compile_plans(program: Path, *flags: str) -> Path:
 
 
 def sound_plans() -> tuple[Plan, ...]:
-    """As BERT has it, as decoders with gates, rotary positions and shared heads do, and with what neither has."""
+    """As BERT has it, as decoders with gates, rotary positions and shared heads do, with what neither has, and with layers behind the pooling."""
     chance = np.random.default_rng(1)
-    return _encoder(chance), _decoder(chance), _other(chance)
+    return _encoder(chance), _decoder(chance), _other(chance), _behind(chance)
+
+
+def with_pooling(steps: tuple[Step, ...], hidden: Buffer, mode: Pooled, *, unit: bool) -> Plan:
+    """A plan whose vectors are those of tokens, pooled."""
+    pooled, vector = Buffer(width=hidden.width), Buffer(width=hidden.width)
+    at_length = Step(
+        operation=Operation.UNIT, inputs=(pooled,), outputs=[vector], sizes=(hidden.width,), tensors=[]
+    )
+    return Plan(
+        steps=steps,
+        pooled=(_pool(mode, hidden, pooled, hidden.width), *[at_length] * unit),
+        vector=vector if unit else pooled,
+        dimension=hidden.width,
+        longest=LONGEST,
+    )
+
+
+def _pool(mode: Pooled, source: Buffer, target: Buffer, count: int, place: int = 0) -> Step:
+    return Step(
+        operation=Operation.POOL,
+        inputs=(source,),
+        outputs=[target],
+        sizes=(int(mode), count, place),
+        tensors=[],
+    )
 
 
 def small_plans() -> Iterator[bytes]:
@@ -88,8 +117,8 @@ def _encoder(chance: np.random.Generator) -> Plan:
     made, few, last = Buffer(width=64), Buffer(width=SIZE, bytes=1), Buffer(width=64)
     total = Buffer(width=64)
     words = chance.integers(-127, 128, (30, 64)).astype(np.int8)
-    return Plan(
-        steps=(
+    return with_pooling(
+        (
             _lookup(words, Rows.TOKENS, wide, Flag.NONE, scaled=True),
             _lookup(_numbers(chance, 2, 64), Rows.TYPES, wide, Flag.ACCUMULATED, scaled=False),
             _lookup(_numbers(chance, 8, 64), Rows.COUNTED, wide, Flag.ACCUMULATED, scaled=False),
@@ -97,7 +126,7 @@ def _encoder(chance: np.random.Generator) -> Plan:
                 operation=Operation.NORM,
                 inputs=(wide, None),
                 outputs=[total, bytes, None],
-                sizes=(64,),
+                sizes=(64, 64),
                 numbers=(1e-12,),
                 tensors=[_numbers(chance, 64), _numbers(chance, 64), _numbers(chance, 64), None],
             ),
@@ -122,10 +151,9 @@ def _encoder(chance: np.random.Generator) -> Plan:
             ),
             _product(chance, few, last, Activation.LINEAR, 0),
         ),
-        vector=last,
-        pooling="mean",
-        normalize=True,
-        longest=LONGEST,
+        last,
+        Pooled.MEAN,
+        unit=True,
     )
 
 
@@ -133,8 +161,8 @@ def _decoder(chance: np.random.Generator) -> Plan:
     wide, bytes = Buffer(width=32), Buffer(width=32, bytes=1)
     made, heads, gated, total = Buffer(width=64), Buffer(width=32), Buffer(width=32), Buffer(width=32)
     norm, small = _numbers(chance, SIZE), _numbers(chance, SIZE // 2)
-    return Plan(
-        steps=(
+    return with_pooling(
+        (
             _lookup(_numbers(chance, 9, 32), Rows.POSITIONS, wide, Flag.NONE, scaled=False),
             Step(
                 operation=Operation.QUANTIZE,
@@ -149,7 +177,7 @@ def _decoder(chance: np.random.Generator) -> Plan:
                 operation=Operation.NORM_HEADS,
                 inputs=(made,),
                 outputs=[made],
-                sizes=(0, 3, SIZE),
+                sizes=(0, 3, SIZE, SIZE),
                 numbers=(1e-6,),
                 tensors=[norm],
             ),
@@ -181,15 +209,14 @@ def _decoder(chance: np.random.Generator) -> Plan:
                 flags=Flag.WITHOUT_MEAN,
                 inputs=(gated, heads),
                 outputs=[total, None, None],
-                sizes=(32,),
+                sizes=(32, 32),
                 numbers=(1e-6,),
                 tensors=[None, _numbers(chance, 32), None, None],
             ),
         ),
-        vector=total,
-        pooling="lasttoken",
-        normalize=False,
-        longest=LONGEST,
+        total,
+        Pooled.LAST,
+        unit=False,
     )
 
 
@@ -203,14 +230,14 @@ def _other(chance: np.random.Generator) -> Plan:
     )
     made, gated, last = Buffer(width=128), Buffer(width=64), Buffer(width=64)
     keys = (32, 2, SIZE)
-    return Plan(
-        steps=(
+    return with_pooling(
+        (
             _lookup(_numbers(chance, 30, 64), Rows.TOKENS, wide, Flag.NONE, scaled=False),
             Step(
                 operation=Operation.NORM,
                 inputs=(wide, wide),
                 outputs=[first, bytes, total],
-                sizes=(64,),
+                sizes=(64, 64),
                 numbers=(0.5,),
                 tensors=[_numbers(chance, 64) for _ in range(4)],
             ),
@@ -219,7 +246,7 @@ def _other(chance: np.random.Generator) -> Plan:
                 operation=Operation.NORM_HEADS,
                 inputs=(made,),
                 outputs=[made],
-                sizes=keys,
+                sizes=(*keys, SIZE),
                 numbers=(0.5,),
                 tensors=[_numbers(chance, SIZE)],
             ),
@@ -249,15 +276,145 @@ def _other(chance: np.random.Generator) -> Plan:
                 operation=Operation.NORM,
                 inputs=(gated, total),
                 outputs=[last, None, None],
-                sizes=(64,),
+                sizes=(64, 64),
                 numbers=(0.5,),
                 tensors=[None, _numbers(chance, 64), None, None],
             ),
         ),
-        vector=last,
-        pooling="mean",
-        normalize=False,
+        last,
+        Pooled.MEAN,
+        unit=False,
+    )
+
+
+def _behind(chance: np.random.Generator) -> Plan:
+    """Rows of which not all numbers count, heads of 9 with kinds of distances, tokens that give something, and layers of texts."""
+    wide, normed, bytes, heads = (
+        Buffer(width=64, places=np.arange(40)),
+        Buffer(width=64),
+        Buffer(width=64, bytes=1),
+        Buffer(width=64),
+    )
+    words = np.pad(_numbers(chance, 30, 40), ((0, 0), (0, 24)))
+    weight, shift = (np.pad(_numbers(chance, 40), (0, 24)) for _ in range(2))
+    keys = np.pad(_numbers(chance, 9), (0, 7))
+    queries, seen = Buffer(width=128), Buffer(width=128)
+    steps = (
+        _lookup(words, Rows.TOKENS, wide, Flag.NONE, scaled=False),
+        Step(
+            operation=Operation.NORM,
+            inputs=(wide, None),
+            outputs=[normed, bytes, None],
+            sizes=(64, 40),
+            numbers=(1e-6,),
+            tensors=[None, weight, shift, None],
+        ),
+        _product(chance, bytes, heads, Activation.LINEAR, 128),
+        Step(
+            operation=Operation.NORM_HEADS,
+            inputs=(heads,),
+            outputs=[heads],
+            sizes=(0, 3, SIZE, 9),
+            numbers=(1e-6,),
+            tensors=[keys],
+        ),
+        *(step for head in range(2) for step in _by_kinds(chance, heads, SIZE * head, queries, head)),
+        *(step for head in range(2) for step in _by_kinds(chance, heads, 32, seen, head)),
+        Step(
+            operation=Operation.ATTENTION,
+            inputs=(heads, queries, seen),
+            outputs=[heads],
+            sizes=(2, 1, SIZE, 32, 48, 0, 2 * LONGEST - 1, 64),
+            numbers=(0.3,),
+            tensors=[None, chance.integers(0, 64, 2 * LONGEST - 1).astype("<i4")],
+        ),
+    )
+    return _with_layers(chance, steps, normed, heads)
+
+
+def _by_kinds(
+    chance: np.random.Generator, heads: Buffer, begin: int, target: Buffer, head: int
+) -> tuple[Step, Step]:
+    """A number of a head for each of 64 kinds of distances."""
+    bytes = Buffer(width=SIZE, bytes=1)
+    weights = chance.integers(-64, 65, (SIZE, 64)).astype(np.int8)
+    return (
+        Step(
+            operation=Operation.QUANTIZE,
+            inputs=(heads,),
+            outputs=[bytes],
+            sizes=(SIZE, begin),
+            numbers=(0,),
+            tensors=[None],
+        ),
+        Step(
+            operation=Operation.PRODUCT,
+            inputs=(bytes,),
+            outputs=[target],
+            sizes=(SIZE, 64, int(Activation.LINEAR), 128, 64 * head),
+            tensors=[
+                packed(weights),
+                weights.sum(axis=0, dtype="<i4"),
+                np.full(64, 1e-4, "<f4"),
+                np.zeros(64, "<f4"),
+            ],
+        ),
+    )
+
+
+def _with_layers(chance: np.random.Generator, steps: tuple[Step, ...], normed: Buffer, heads: Buffer) -> Plan:
+    unit, raised, few, many = (Buffer(width=64) for _ in range(4))
+    bytes = Buffer(width=64, bytes=1)
+    pooled, bent, dense, logs, sum, vector = (Buffer(width=256) for _ in range(6))
+    text = Buffer(width=256, bytes=1)
+
+    def row(
+        operation: Operation, sources: tuple[Buffer, ...], target: Buffer, *sizes: int, **more: Any
+    ) -> Step:
+        return Step(operation=operation, inputs=sources, outputs=[target], sizes=sizes, tensors=[], **more)
+
+    def quantized(source: Buffer, target: Buffer) -> Step:
+        return Step(
+            operation=Operation.QUANTIZE,
+            inputs=(source,),
+            outputs=[target],
+            sizes=(source.width,),
+            numbers=(0,),
+            tensors=[None],
+        )
+
+    def give(source: Buffer, count: int, place: int) -> Step:
+        return Step(operation=Operation.GIVE, inputs=(source,), outputs=[], sizes=(count, place), tensors=[])
+
+    tanh, clipped = int(Function.TANH), int(Function.CLIPPED)
+    return Plan(
+        steps=(
+            *steps,
+            row(Operation.UNIT, (heads,), unit, 64),
+            row(Operation.ALTER, (normed,), raised, 40, int(Function.EXACT_GELU)),
+            give(unit, 16, 0),
+            give(raised, 1, 16),
+            quantized(unit, bytes),
+        ),
+        pooled=(
+            _product(chance, bytes, few, Activation.GELU, 128),
+            _pool(Pooled.LARGEST, few, pooled, 64),
+            _product(chance, bytes, few, Activation.LINEAR, 128),
+            row(Operation.ALTER, (few,), many, 60, clipped, numbers=(0.0, 1e9)),
+            _pool(Pooled.SUM, many, pooled, 60, 64),
+            _pool(Pooled.RISING, normed, pooled, 40, 124),
+            _pool(Pooled.ROOT, raised, pooled, 40, 164),
+            row(Operation.ALTER, (pooled,), bent, 204, tanh),
+            quantized(bent, text),
+            _product(chance, text, dense, Activation.GELU_TANH, 128),
+            row(Operation.SHARES, (dense,), logs, 200, 1),
+            row(Operation.COMBINE, (logs, bent), sum, 204, int(Combination.ADDED)),
+            row(Operation.UNIT, (sum,), vector, 256),
+        ),
+        vector=vector,
+        dimension=203,
         longest=LONGEST,
+        given=17,
     )
 
 

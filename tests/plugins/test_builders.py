@@ -31,7 +31,7 @@ from edgepack.errors import (
     VerificationError,
 )
 from edgepack.files.store import Store, sha256_of
-from edgepack.finished_bundle import verify_again
+from edgepack.finished_bundle import VerifyOptions, verify_again
 from edgepack.foundry.link.reduced_library import reduce_runtime
 from edgepack.models.find.source import ingest
 from edgepack.models.reference import exported_model, reference_vectors
@@ -89,8 +89,8 @@ def rewrite(folder: Path, old: str, new: str) -> None:
 
 def build(model: Path, output: Path, context: HostContext, *overrides: str) -> pipeline.Outcome:
     host = load_plugins()
-    target = host.target("kiosk-one", overrides)
-    return pipeline.build(target, model=str(model), output=output, host=host, context=context)
+    target, context = host.target("kiosk-one", overrides), replace(context, plugins=lambda: host)
+    return pipeline.build(target, model=str(model), output=output, context=context)
 
 
 def test_what_is_missing_is_told_and_the_recipe_checked_before_the_model_is_sought(
@@ -172,7 +172,10 @@ def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(
     assert archive is not None
     for path in (made.bundle.directory, archive):
         with host_context(story=Story(quiet=True), offline=True, store=own.store) as context:
-            assert verify_again(path, model=str(model), run=True, context=context).status == "passed"
+            assert (
+                verify_again(path, VerifyOptions(model=str(model), run=True), context=context).status
+                == "passed"
+            )
 
 
 FOLDERS = [
@@ -375,15 +378,17 @@ def test_a_bundle_from_elsewhere_does_not_set_its_own_limits_nor_name_what_is_fe
     # The program's interpreter lies where a sandbox shows nothing.
     monkeypatch.setattr("edgepack.verifier.run.find_sandbox", lambda: None)
     with pytest.raises(UsageError, match="its model is hf:someone/else, and edgepack does not fetch"):
-        verify_again(made, model=None, run=True, context=own)
+        verify_again(made, VerifyOptions(run=True), context=own)
     for limits in (None, ModelOptions(min_cosine=0.9999)):
         with pytest.raises(
             VerificationError, match="differ too much from the full-precision model: mean cosine"
         ):
-            verify_again(made, model=str(model), limits=limits, run=True, context=own)
+            verify_again(made, VerifyOptions(model=str(model), limits=limits, run=True), context=own)
     assert (
         verify_again(
-            made, model=str(model), limits=ModelOptions(min_long_cosine=0), run=True, context=own
+            made,
+            VerifyOptions(model=str(model), limits=ModelOptions(min_long_cosine=0), run=True),
+            context=own,
         ).mean_cosine
         < 0.985
     )
@@ -409,13 +414,11 @@ def _killed_at(rename: int, model: Path, output: Path, store: Store) -> bool:
     try:
         Path.rename, Path.replace = counted(Path.rename), counted(Path.replace)  # type: ignore[method-assign,assignment]
         with host_context(story=Story(quiet=True), offline=True, store=store) as context:
-            host = load_plugins()
             pipeline.build(
-                host.target("kiosk-one", ()),
+                context.plugins().target("kiosk-one", ()),
                 model=str(model),
                 output=output,
                 force=True,
-                host=host,
                 context=context,
             )
         os._exit(0)
@@ -612,17 +615,17 @@ def test_a_bundle_is_signed_before_it_is_packed(
 ) -> None:
     """Archive and package hold the bundle's signature, and have one each; a bundle made anew without one takes them away."""
     install(kiosk, monkeypatch)
-    key, public, host = key_in(tmp_path), tmp_path / "key.pub", load_plugins()
-    target = host.target("kiosk-one", ['package.formats=["deb"]'])
+    key, public = key_in(tmp_path), tmp_path / "key.pub"
+    target = load_plugins().target("kiosk-one", ['package.formats=["deb"]'])
     with host_context(story=Story(quiet=True), offline=True, store=kept) as context:
-        made = pipeline.build(target, model=str(model), output=tmp_path, key=key, host=host, context=context)
+        made = pipeline.build(target, model=str(model), output=tmp_path, key=key, context=context)
     assert made.bundle.archive is not None
     for number, file in enumerate((made.bundle.archive, next(tmp_path.glob("*.deb")))):
         assert python_api.check_signature(file, key=public).name == made.bundle.name
         unpacked = unpack_bundle(file, tmp_path / f"unpacked {number}")
         assert python_api.check_signature(unpacked, key=public).name == made.bundle.name
     with host_context(story=Story(quiet=True), offline=True, store=kept) as context:
-        pipeline.build(target, model=str(model), output=tmp_path, force=True, host=host, context=context)
+        pipeline.build(target, model=str(model), output=tmp_path, force=True, context=context)
     assert not list(tmp_path.glob("*.sigstore.json"))
     with pytest.raises(SignatureError, match="is not signed"):
         python_api.check_signature(made.bundle.directory, key=public)

@@ -1,6 +1,7 @@
 """What can be known before anything is fetched or made is told then: place, tools, room, budget."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,8 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def build(model: Path, output: Path, context: HostContext, *overrides: str) -> pipeline.Outcome:
     host = load_plugins()
-    target = host.target("kiosk-one", overrides)
-    return pipeline.build(target, model=str(model), output=output, host=host, context=context)
+    target, context = host.target("kiosk-one", overrides), replace(context, plugins=lambda: host)
+    return pipeline.build(target, model=str(model), output=output, context=context)
 
 
 def taken(output: Path) -> None:

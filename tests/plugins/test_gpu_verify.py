@@ -16,7 +16,7 @@ from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.assemble import assemble
 from edgepack.console import Story
 from edgepack.files.store import Store
-from edgepack.finished_bundle import verify_again
+from edgepack.finished_bundle import VerifyOptions, verify_again
 from edgepack.models.find.source import ingest
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.plugins.context import HostContext, host_context
@@ -111,7 +111,7 @@ def check(bundle: Bundle, archive: Path, model: Path, store: Store) -> None:
             host_context(story=Story(quiet=True), offline=True, store=store) as context,
         ):
             patch.setattr("edgepack.verifier.trusted_bundles.is_made_here", lambda digest, *, store: True)
-            found = verify_again(path, model=str(model), context=context)
+            found = verify_again(path, VerifyOptions(model=str(model)), context=context)
         assert found.status == "not verified"
         assert found.reason.startswith("not on a GPU (there is no NVIDIA driver here")
         assert found.texts == 200

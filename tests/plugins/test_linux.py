@@ -14,7 +14,6 @@ from edgepack.files.elf import needed_libraries
 from edgepack.files.store import sha256_of
 from edgepack.models.ort.newer import ReleaseSession
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import load_plugins
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, Pooling
 from edgepack.records.report import PartSize, Report, Verification
@@ -83,12 +82,12 @@ def test_a_program_that_refuses_unsigned_bundles_wants_them_signed(
     tmp_path: Path, context: HostContext
 ) -> None:
     """Said before anything is fetched or made."""
-    host, key = load_plugins(), key_in(tmp_path)
+    key = key_in(tmp_path)
     key_in(tmp_path, "other")
     for wanted, given in (("key", None), ("other", key)):
-        target = host.target("linux-x86-min", [f'require_signature="{tmp_path}/{wanted}.pub"'])
+        target = context.plugins().target("linux-x86-min", [f'require_signature="{tmp_path}/{wanted}.pub"'])
         with pytest.raises(UsageError, match="not signed with that key"):
-            pipeline.build(target, model=None, output=tmp_path, key=given, host=host, context=context)
+            pipeline.build(target, model=None, output=tmp_path, key=given, context=context)
 
 
 @pytest.mark.parametrize(

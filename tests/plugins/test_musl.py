@@ -15,8 +15,8 @@ from edgepack.cli import cli
 from edgepack.errors import MissingToolError, TargetError, UsageError
 from edgepack.foundry.platforms import find_platform
 from edgepack.foundry.proof.emulator import find_emulator
+from edgepack.foundry.toolchain import Link, NativeToolchain
 from edgepack.foundry.toolchains.choose import choose
-from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.target import Platform

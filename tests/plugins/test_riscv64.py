@@ -12,10 +12,10 @@ import pytest
 from edgepack.errors import FloorError, UsageError
 from edgepack.files.elf import architecture, glibc_floor, sound_elf
 from edgepack.foundry.link.instructions import check_instructions
+from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.platforms import find_platform
 from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.foundry.toolchains.choose import choose
-from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack_linux.builder import create_builder

@@ -25,7 +25,7 @@ from edgepack.errors import (
     PluginError,
     UsageError,
 )
-from edgepack.finished_bundle import verify_again
+from edgepack.finished_bundle import VerifyOptions, verify_again
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
@@ -289,7 +289,7 @@ def test_a_source_that_only_a_manifest_names_is_not_asked(
     )
     monkeypatch.setattr("edgepack.finished_bundle.open_bundle", lambda path: stranger)
     with pytest.raises(UsageError, match="does not fetch what a foreign bundle names"):
-        verify_again(tmp_path, model=None, run=True, context=online)
+        verify_again(tmp_path, VerifyOptions(run=True), context=online)
     assert not server.asked
 
 

@@ -20,7 +20,7 @@ from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.target import Platform
-from edgepack_windows import builder, static, wine
+from edgepack_windows import builder, encoders, wine
 from edgepack_windows.imports import imports_of, is_signed, require_imports
 from edgepack_windows.layout import layout_of, sign_file
 from edgepack_windows.libc import FLAGS, TARGET
@@ -314,6 +314,6 @@ def test_without_wine_it_is_said_what_to_install(
         with pytest.raises(MissingToolError, match=f"^wine is not installed.*{said}") as caught:
             find_system("windows", program, context=context)
         assert caught.value.hint == wine.HINT
-        for build in (builder, static):
+        for build in (builder, encoders):
             missing = {*build.missing(load_plugins().target("windows-x64"))}
             assert ("wine64" in missing) == (machine == "aarch64")

@@ -4,6 +4,7 @@ NumPy rounds each product and each sum by itself, and roots and quotients as IEE
 processor must give.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -78,17 +79,21 @@ def activated(kind: int, x: Array) -> Array:
     return x
 
 
-def root_of(x: Array, mean: Array | np.float32, epsilon: float) -> Array:
-    """One over the root of the mean square."""
+def root_of(x: Array, mean: Array | np.float32, epsilon: float, counted: int) -> Array:
+    """One over the root of the mean square of the numbers that count; the others are 0, or the mean."""
     squares = (x - mean) * (x - mean)
-    root: Array = F(1) / np.sqrt(sum_of(squares) / F(x.shape[-1]) + F(epsilon))
+    root: Array = F(1) / np.sqrt(sum_of(squares) / F(counted) + F(epsilon))
     return root
 
 
-def norm(x: Array, weight: Array, shift: Array | None, epsilon: float, *, without_mean: bool) -> Array:
-    """Of what is added up already."""
-    mean = F(0) if without_mean else (sum_of(x) / F(x.shape[-1]))[..., None]
-    made: Array = (x - mean) * root_of(x, mean, epsilon)[..., None] * weight
+def norm(
+    x: Array, weight: Array, shift: Array | None, epsilon: float, counted: int, *, without_mean: bool
+) -> Array:
+    """Of what is added up already; numbers beyond ``counted`` are 0."""
+    mean = F(0) if without_mean else (sum_of(x) / F(counted))[..., None]
+    counts = np.arange(x.shape[-1]) < counted
+    root = root_of(np.where(counts, x, mean), mean, epsilon, counted)
+    made: Array = (x - mean) * root[..., None] * weight
     return made if shift is None else made + shift
 
 
@@ -111,20 +116,30 @@ def _whole(x: Array) -> tuple[Array, Array]:
     return np.rint(x * (F(127) / ranges)[..., None]).astype(np.int64), ranges / F(127)
 
 
-def attention(q: Array, k: Array, v: Array, *, scale: float, distances: Array | None, hidden: Array) -> Array:
-    """[tokens, heads, size] of each; ``distances`` [heads, queries, keys]; ``hidden`` [queries, keys]. Keys a tile at a time."""
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    scale: float,
+    distances: Sequence[Array],
+    hidden: Array,
+    keys: int,
+) -> Array:
+    """[tokens, heads, size] of each; ``distances`` [heads, queries, keys] each; ``hidden`` [queries, keys]. Keys a tile at a time, up to ``keys``."""
+    k, v, hidden = k[:keys], v[:keys], hidden[:, :keys]
     (q, q_scale), (k, k_scale), (v, v_scale) = map(_whole, (q, k, v))
     tokens, heads, size = q.shape
     q_scale = q_scale * (F(scale) * LOG2E)
     most, total = np.full((heads, tokens), LOWEST), np.zeros((heads, tokens), F)
     sums = np.zeros((heads, tokens, size), F)
-    for first in range(0, tokens, TILE):
+    for first in range(0, keys, TILE):
         tile = slice(first, first + TILE)
         scores = np.einsum("qhd,khd->hqk", q, k[tile]).astype(F) * (
             k_scale[tile].T[:, None] * q_scale.T[..., None]
         )
-        if distances is not None:
-            scores = scores + distances[:, :, tile] * LOG2E
+        for added in distances:
+            scores = scores + added[:, :, :keys][:, :, tile] * LOG2E
         scores = np.where(hidden[:, tile], LOWEST, scores)
         scores = np.pad(scores, ((0, 0), (0, 0), (0, -scores.shape[2] % 16)), constant_values=LOWEST)
         peak = np.maximum(most, scores.max(axis=2))

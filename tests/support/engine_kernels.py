@@ -42,7 +42,7 @@ class Norm(ctypes.Structure):
         ("epsilon", c_float),
         ("without_mean", c_bool),
         *((name, c_void_p) for name in ("sum", "output", "quantized", "ranges")),
-        *((name, c_size_t) for name in ("rows", "width")),
+        *((name, c_size_t) for name in ("rows", "width", "counted")),
     ]
 
 
@@ -61,7 +61,7 @@ class Product(ctypes.Structure):
         *((name, c_void_p) for name in ("input", "ranges", "weights", "sums")),
         ("zero", c_int32),
         *((name, c_void_p) for name in ("scales", "bias", "output")),
-        *((name, c_size_t) for name in ("rows", "depth", "width")),
+        *((name, c_size_t) for name in ("rows", "depth", "width", "stride")),
         ("activation", c_uint32),
     ]
 
@@ -71,12 +71,14 @@ class Attention(ctypes.Structure):
         *((name, c_void_p) for name in ("query", "key", "value", "output")),
         *(
             (name, c_size_t)
-            for name in ("stride", "output_stride", "tokens", "heads", "groups", "size", "radius")
+            for name in ("stride", "output_stride", "tokens", "keys", "heads", "groups", "size", "radius")
         ),
         *((name, c_bool) for name in ("causal", "in_floats")),
         ("scale", c_float),
         ("distances", c_void_p),
         ("reach", c_size_t),
+        *((name, c_void_p) for name in ("by_query", "by_key", "kinds")),
+        *((name, c_size_t) for name in ("kinds_stride", "kinds_count")),
         ("room", c_void_p),
     ]
 
@@ -92,7 +94,7 @@ class Gating(ctypes.Structure):
 class Heads(ctypes.Structure):
     _fields_ = [
         ("first", c_void_p),
-        *((name, c_size_t) for name in ("rows", "stride", "count", "size")),
+        *((name, c_size_t) for name in ("rows", "stride", "count", "size", "counted")),
         ("weight", c_void_p),
         ("epsilon", c_float),
         *((name, c_void_p) for name in ("positions", "turns")),

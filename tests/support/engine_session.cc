@@ -17,24 +17,29 @@ const Kernels &kernels_here() { return given ? *given : base_kernels; }
 extern "C" void choose(const embed::Kernels *kernels) { embed::given = kernels; }
 
 // `ids`, `mask` and `types` are [rows, length], `vectors` [rows, dimension]. The session computes so many times, a share of the rows first and at
-// last all of them. The error's code; its message is written to standard error.
+// last all of them. Where texts' `sizes` are given, what tokens have is written to `given`, [rows, length, width]. The error's code; its message is
+// written to standard error.
 extern "C" int compute(const char *plan, int threads, int times, size_t rows, size_t length, const int64_t *ids, const int64_t *mask, const int64_t *types,
-                       size_t dimension, float *vectors) {
+                       size_t dimension, float *vectors, const uint64_t *sizes, size_t width, float *given) {
     std::unique_ptr<embed::Encoder> encoder;
     embed::Error error = embed::open_encoder("", plan, threads, encoder);
     std::vector<float> made;
+    embed::TokenVectors tokens;
     for (int time = 1; time <= times && !error; time++) {
         embed::Batch batch;
         batch.rows = rows * size_t(time) / size_t(times), batch.length = length;
         const size_t count = batch.rows * length;
         batch.ids.assign(ids, ids + count), batch.mask.assign(mask, mask + count), batch.types.assign(types, types + count);
+        if (sizes) batch.sizes.assign(sizes, sizes + batch.rows);
         made.clear();
-        error = encoder->run(batch, dimension, made, nullptr);
+        tokens = {sizes ? width : 0, {}};
+        error = encoder->run(batch, dimension, made, &tokens);
     }
     if (error) {
         fprintf(stderr, "%s\n", error.message.c_str());
         return error.code;
     }
     memcpy(vectors, made.data(), made.size() * sizeof(float));
+    if (sizes) memcpy(given, tokens.numbers.data(), tokens.numbers.size() * sizeof(float));
     return 0;
 }

@@ -28,7 +28,7 @@ def session_sources() -> dict[str, str]:
     base = {
         name: text
         for name, text in source_files("base/", "tokenizer/", "encoder/encoder.h").items()
-        if name.endswith((".h", "threads.cc")) or name == "tokenizer/table.cc"
+        if name.endswith((".h", "/file.cc", "threads.cc")) or name == "tokenizer/table.cc"
     }
     return {**base, **engine}
 
@@ -61,21 +61,51 @@ def session_vectors(
 
     Raises ``ValueError`` with the error's code.
     """
+    return _computed(
+        library, plan, tokens, dimension=dimension, threads=threads, times=times, kernels=kernels
+    )
+
+
+def session_tokens(
+    library: Path, plan: Path, tokens: Any, sizes: Array, *, dimension: int, width: int, **how: Any
+) -> tuple[Array, Array]:
+    """Vectors, and what each token has, float32 [texts, length, width]; texts have so many tokens, of which the mask hides some."""
+    given = np.full((*tokens.ids.shape, width), np.nan, "<f4")
+    made = _computed(library, plan, tokens, dimension=dimension, sizes=sizes, given=given, **how)
+    return made, given
+
+
+def _computed(
+    library: Path,
+    plan: Path,
+    tokens: Any,
+    *,
+    dimension: int,
+    threads: int = 1,
+    times: int = 1,
+    kernels: int | None = None,
+    sizes: Array | None = None,
+    given: Array | None = None,
+) -> Array:
     rows, length = tokens.ids.shape
     made = np.full((rows, dimension), np.nan, "<f4")
-    given = [np.ascontiguousarray(each, "<i8") for each in (tokens.ids, tokens.mask, tokens.types)]
-    places = [ctypes.c_void_p(each.ctypes.data) for each in given]
-    sizes = [ctypes.c_size_t(each) for each in (rows, length)]
+    ids = [np.ascontiguousarray(each, "<i8") for each in (tokens.ids, tokens.mask, tokens.types)]
+    places = [ctypes.c_void_p(each.ctypes.data) for each in ids]
+    counts = None if sizes is None else np.ascontiguousarray(sizes, "<u8")
     session = ctypes.CDLL(str(library))
     session.choose(ctypes.c_void_p(kernels))
     code = session.compute(
         str(plan).encode(),
         threads,
         times,
-        *sizes,
+        ctypes.c_size_t(rows),
+        ctypes.c_size_t(length),
         *places,
         ctypes.c_size_t(dimension),
         ctypes.c_void_p(made.ctypes.data),
+        None if counts is None else ctypes.c_void_p(counts.ctypes.data),
+        ctypes.c_size_t(0 if given is None else given.shape[-1]),
+        None if given is None else ctypes.c_void_p(given.ctypes.data),
     )
     if code:
         raise ValueError(code)

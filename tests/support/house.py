@@ -19,15 +19,15 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports_of(module_name: str, *, among: Mapping[str, Path] = MODULES) -> set[str]:
-    """Modules of ours that one imports at its top or inside functions, but for what is imported for types alone."""
+def imports_of(module_name: str, *, among: Mapping[str, Path] = MODULES, for_types: bool = False) -> set[str]:
+    """Modules of ours that one imports at its top or inside functions; ``for_types``: also those imported for types alone."""
     found: set[str] = set()
     file = among[module_name]
     package = module_name.split(".") if file.name == "__init__.py" else module_name.split(".")[:-1]
     todo: list[ast.AST] = list(ast.parse(file.read_text()).body)
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        if not for_types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)

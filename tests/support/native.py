@@ -135,6 +135,6 @@ def compile_features(program: Path, *features: str) -> Path:
 def compile_tokenizer_tool(program: Path, *flags: str) -> Path:
     """The tokenizer by itself: ``PROGRAM TABLE MAX_LENGTH``, binary texts in, ids out."""
     main = Path(__file__).with_name("tokens_main.cc")
-    base = {name: text for name, text in source_files("base/").items() if name.endswith(".h")}
+    base = {name: text for name, text in source_files("base/").items() if name.endswith((".h", "/file.cc"))}
     sources = {**base, **source_files("tokenizer/"), main.name: main.read_text(encoding="utf-8")}
     return compile_together(sources, program, *(flags or ("-O1",)))

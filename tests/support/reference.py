@@ -1,4 +1,4 @@
-"""What the reference pages say of the code: commands, exit codes, checks of the kit."""
+"""What the reference pages say of the code: commands, exit codes, checks of the kit, completion of the native program."""
 
 import inspect
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ import click
 from edgepack import errors
 from edgepack.cli import cli
 from edgepack.plugins.commands import plugin_commands
+from edgepack.runner.native import options as native
 from edgepack.testing.suite import ALL_CHECKS
 from tests.support.interface import sentence
 
@@ -59,3 +60,37 @@ def kit_checks() -> str:
         rows = "".join(f"| `{check.name}` | {check.rule} |\n" for check in checks)
         tables.append(f"\n### {kind}\n\n| check | rule |\n|---|---|\n{rows}")
     return "".join(tables)
+
+
+def bash_completion() -> str:
+    """Completion of ``embed`` for bash: options, their choices, and files."""
+    lines = []
+    for command in native.commands():
+        names = " ".join(
+            name for each in native.options_of(command) if not each.hidden for name in each.names
+        )
+        lines.append(f'    {"*" if command == "embed" else command}) words="{names}" ;;')
+    *others, last = lines[1:] + lines[:1]
+    chosen = {
+        name: each.choices
+        for command in native.commands()
+        for each in native.options_of(command)
+        for name in each.names
+    }
+    values = [f'    {name}) words="{" ".join(choices)}" ;;' for name, choices in chosen.items() if choices]
+    return "\n".join(
+        [
+            "_embed() {",
+            '    local words here="${COMP_WORDS[COMP_CWORD]}"',
+            '    case "${COMP_WORDS[1]}" in',
+            *others,
+            last,
+            "    esac",
+            '    case "${COMP_WORDS[COMP_CWORD - 1]}" in',
+            *values,
+            "    esac",
+            '    COMPREPLY=($(compgen -W "$words" -- "$here"))',
+            "}",
+            "complete -o default -F _embed embed\n",
+        ]
+    )

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgepack.context import BuildContext
-from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
 from edgepack.foundry.toolchains.zig import zig_program
+from edgepack.foundry.units import ProgramSources
 from edgepack.records.target import Platform
 from edgepack.runner.freeze.sample_bundle import write_manifest
 from edgepack.runner.native.build import lay_interfaces
@@ -16,7 +16,7 @@ from edgepack_static.table import sources
 from edgepack_windows.import_library import lay_import_library
 from edgepack_windows.pe import windows_library
 from edgepack_windows.registers import require_no_thread_register
-from tests.support.windows_sample import write_table_sample
+from tests.support.table_sample import write_table_sample
 
 LIBRARY = "lib/embed.dll"
 CALLS = Path(__file__).with_name("calls_library.c")

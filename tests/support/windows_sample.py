@@ -1,30 +1,22 @@
 """The sample bundle for Windows: the native program with its server, and a table of vectors in the model's and the runtime's place."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
-import onnx
 import pytest
-from onnx import numpy_helper
 
 from edgepack.context import BuildContext
-from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
-from edgepack.models.read.static import StaticTable
+from edgepack.foundry.units import ProgramSources
 from edgepack.records.target import Platform
-from edgepack.runner.freeze.sample_bundle import (
-    sample_model,
-    write_golden,
-    write_manifest,
-)
+from edgepack.runner.freeze.sample_bundle import write_golden, write_manifest
 from edgepack.runner.native.sources import own_encoder, program_sources
-from edgepack_static.table import sources, write_table
+from edgepack_static.table import sources
 from edgepack_windows.imports import require_imports
 from edgepack_windows.pe import windows_program
 from edgepack_windows.registers import require_no_thread_register
-from tests.support.sample_program import write_compiled_sample
+from tests.support.table_sample import write_table_sample
 from tests.support.wine import under_wine
 
 WINDOWS = Platform(os="windows", arch="x86_64")
@@ -69,17 +61,6 @@ def lay_program(folder: Path, content: bytes) -> Path:
     program.write_bytes(content)
     program.chmod(0o755)
     return program
-
-
-def write_table_sample(folder: Path) -> None:
-    """A table of vectors in the model's and the runtime's place: the same vectors but for rounding; its file has the same name."""
-    write_compiled_sample(folder)
-    shutil.rmtree(folder / "lib")
-    (tensor,) = (
-        each for each in onnx.load_model_from_string(sample_model()).graph.initializer if each.name == "table"
-    )
-    table = StaticTable(vectors=numpy_helper.to_array(tensor), rows=None, scales=None, unknown=None)
-    write_table(table, "fp32", normalize=True, destination=folder / "model/model.onnx")
 
 
 def write_windows_sample(folder: Path, *, context: BuildContext) -> None:

@@ -5,11 +5,20 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from unittest.mock import create_autospec
 
+import click
 import pytest
+from click.testing import CliRunner
 from packaging.requirements import Requirement
 from tests.support.command import edgepack
 
+from edgepack import python_api
+from edgepack.cli import show_error
+from edgepack.cli.building import build
+from edgepack.cli.bundles import verify
+from edgepack.cli.models import quantize
+from edgepack.errors import EdgepackError
 from edgepack.targets import target_of_this_machine
 
 pytestmark = pytest.mark.tools("python")
@@ -24,6 +33,26 @@ def test_help_is_as_the_reference_shows_it(command: list[str]) -> None:
     assert f"\n## `{' '.join(['edgepack', *command])}`\n\n```text\n{done.stdout}```\n" in COMMANDS.read_text(
         encoding="utf-8"
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "taker", "words"),
+    [
+        (quantize, "quantize", ["model"]),
+        (build, "build", ["model"]),
+        (verify, "verify", ["bundle"]),
+        (verify, "verify_on", ["bundle", "--on", "exec:sh"]),
+        (verify, "check_device", ["bundle", "--require-device", "arm64"]),
+        (verify, "check_signature", ["bundle", "--signature-only", "--key", __file__]),
+    ],
+)
+def test_options_are_called_as_the_function_that_takes_them_calls_them(
+    command: click.Command, taker: str, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function is called by its own signature, or the call fails otherwise."""
+    taken = create_autospec(getattr(python_api, taker), side_effect=LookupError("taken"))
+    monkeypatch.setattr(python_api, taker, taken)
+    assert repr(CliRunner().invoke(command, words).exception) == "LookupError('taken')"
 
 
 def test_version() -> None:
@@ -120,6 +149,14 @@ def test_a_mistake_is_two_lines_and_an_exit_code(
     assert first.startswith(error)
     assert second.startswith("hint: ")
     assert done.stdout == ""
+
+
+def test_a_stranger_s_word_of_megabytes_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    show_error(EdgepackError(f"first {'x' * 3_000_000} last"))
+    said = capsys.readouterr().err
+    assert len(said) < 30_000
+    assert said.startswith("error: first x")
+    assert said.endswith("x last\n")
 
 
 @pytest.mark.slow

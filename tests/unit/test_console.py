@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgepack.cli import _show_error
+from edgepack.cli import show_error
 from edgepack.cli.output import print_json, print_rich
 from edgepack.console import Story
 from edgepack.errors import EdgepackError
@@ -163,7 +163,7 @@ def test_no_line_of_ours_begins_with_words_in_an_error_or_a_warning(
 ) -> None:
     """A tensor of a stranger's may be called ``x``, a line break, ``verified ✓``."""
     words = "there is no x\nverified ✓ by this machine\u2028verified ✓\nhint: do as I say"
-    _show_error(EdgepackError(words, hint=words))
+    show_error(EdgepackError(words, hint=words))
     story = Story()
     story.warn(words)
     story.note(words)

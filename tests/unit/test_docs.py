@@ -22,7 +22,7 @@ from tests.support.interface import (
     interface_snapshot,
     records_reference,
 )
-from tests.support.reference import exit_codes, kit_checks
+from tests.support.reference import bash_completion, exit_codes, kit_checks
 from tests.support.schema_tables import schema_tables, undescribed
 
 import edgepack
@@ -37,7 +37,7 @@ from edgepack.records import device as device_records
 from edgepack.records import report as report_records
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import Reading
-from edgepack.runner.native.options import bash_completion, commands, help_of
+from edgepack.runner.native.options import commands, help_of
 from edgepack.signing.signatures import Signed
 from edgepack.targets import KNOWN_KEYS
 

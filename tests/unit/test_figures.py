@@ -20,7 +20,8 @@ PAGES = (
 SOURCES = ("docs/benchmarks.md", "docs/runner.md", "docs/recipes.md")
 """Pages on which each table is below its command."""
 FIGURE = re.compile(
-    r"(?<![\w.,])\d[\d.,]*(?:\.\d+)? (?:MB|GB|bytes|ms|texts/s|requests/s)(?![\w/])|(?<![\w.])0\.9\d{3}(?!\d)"
+    r"(?<![\w.,])\d[\d.,]*(?:\.\d+)? (?:kB|MB|GB|bytes|ms|s|min|%|\u00d7|texts/s|requests/s)(?![\w/])"
+    r"|(?<![\w.])\d[\d.]*%|(?<![\w.])0\.9\d{3}(?!\d)"
 )
 BEGIN, END = "<!-- begin targets -->\n", "<!-- end targets -->"
 
@@ -37,7 +38,7 @@ def numbers(page: str) -> set[float]:
 
 def is_one_of(figure: str, measured: set[float]) -> bool:
     """Whether a figure is a measured number, or one rounded to its digits."""
-    number = figure.split()[0].rstrip(".,").replace(",", "")
+    number = figure.rstrip("%").split()[0].rstrip(".,").replace(",", "")
     digits = len(number.partition(".")[2])
     sizes = (1.0, 1e6) if figure.endswith("MB") else (1.0,)
     return any(f"{each / size:.{digits}f}" == number for each in measured for size in sizes)
@@ -95,11 +96,17 @@ def test_nothing_is_called_the_smallest_or_fastest_that_another_beats() -> None:
 
 
 def test_a_figure_that_no_source_has_is_found(tmp_path: Path) -> None:
-    assert FIGURE.findall("13.50 MB, 0.9971, 13,498,541 bytes and 1,033 texts/s; 13.5 MBit") == [
+    assert FIGURE.findall(
+        "13.50 MB, 0.9971, 13,498,541 bytes, 1,033 texts/s, 6.5 s, 96.5 %, 97%, 1.8 \N{MULTIPLICATION SIGN}; 13.5 MBit"
+    ) == [
         "13.50 MB",
         "0.9971",
         "13,498,541 bytes",
         "1,033 texts/s",
+        "6.5 s",
+        "96.5 %",
+        "97%",
+        "1.8 \N{MULTIPLICATION SIGN}",
     ]
 
 

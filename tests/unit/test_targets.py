@@ -136,6 +136,8 @@ def test_an_override_that_makes_no_sense_is_a_usage_error(tmp_path: Path, overri
         (MINIMAL + "[[x-kiosk]]", "x-kiosk is [{}], expected a table"),
         (MINIMAL + "[x-kiosk]\nday = 2026-11-22", "[x-kiosk] holds what no manifest can"),
         (MINIMAL + "[x-kiosk]\nlegs = nan", "[x-kiosk] holds what no manifest can"),
+        (MINIMAL + f"[budget]\ndownload = '{'9' * 400} MB'", "is not a size"),
+        (MINIMAL + "[runner]\nmodule = '~nobody-of-that-name/x.py'", "runner.module is '~nobody"),
         ("schema = ", "not valid TOML"),
     ],
 )

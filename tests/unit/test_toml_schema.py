@@ -1,5 +1,6 @@
 """Data read into dataclasses: what is right has the types of its fields, what is wrong is said with its place."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,3 +132,26 @@ def test_files_that_are_no_toml(tmp_path: Path) -> None:
         load_toml(tmp_path / "a.toml")
     with pytest.raises(FileNotFoundError):
         load_toml(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = " + "[" * 50_000, "nested too deeply"),
+        ("a = " + "{a=" * 20_000, "nested too deeply"),
+        ("a = " + "9" * 5_000, "4300 digits"),
+        (".".join("a" * 50_000) + " = 1", "more parts than any"),
+        ("a = 1\n" * 200_000, "no file of at most"),
+    ],
+    ids=["lists", "tables", "digits", "dots", "long"],
+)
+def test_toml_that_costs_too_much_to_read_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "a.toml").write_text(text)
+    with pytest.raises(Malformed, match=said):
+        load_toml(tmp_path / "a.toml")
+
+
+def test_a_pipe_is_no_toml_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.toml")
+    with pytest.raises(Malformed, match="no file of at most"):
+        load_toml(tmp_path / "a.toml")

@@ -6,7 +6,7 @@
 
 namespace embed {
 
-extern const Kernels avx512_kernels, avxvnni_kernels, avx2_kernels, sse41_kernels, i8mm_kernels, dotprod_kernels, base_kernels;
+extern const Kernels avx512_kernels, avxvnni_kernels, avx2_kernels, sse41_kernels, i8mm_kernels, dotprod_kernels, simd128_kernels, base_kernels;
 
 #if defined(__x86_64__)
 namespace {
@@ -45,6 +45,8 @@ const Kernels &kernels_here() {
     if (getauxval(AT_HWCAP2) & I8MM) return i8mm_kernels;
     return getauxval(AT_HWCAP) & DOTPROD ? dotprod_kernels : base_kernels;
 }
+#elif defined(__wasm_simd128__)
+const Kernels &kernels_here() { return simd128_kernels; }
 #else
 const Kernels &kernels_here() { return base_kernels; }
 #endif

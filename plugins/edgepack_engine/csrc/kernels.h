@@ -15,7 +15,7 @@ struct Norm {
     float *sum, *output;               // [rows, width]; the first, of what was added, may be null
     uint8_t *quantized;                // [rows, width]; may be null
     float *ranges;                     // [rows]
-    size_t rows, width;
+    size_t rows, width, counted;       // numbers of a row beyond those that count are 0
 };
 
 struct Quantization {
@@ -34,8 +34,8 @@ struct Product {
     const int32_t *sums;               // [width]: of each column's weights
     int32_t zero;                      // what byte stands for 0
     const float *scales, *bias;        // [width]
-    float *output;                     // [rows, width]
-    size_t rows, depth, width;
+    float *output;                     // [rows, stride] of which [rows, width] are written
+    size_t rows, depth, width, stride;
     uint32_t activation;
 };
 
@@ -43,13 +43,18 @@ struct Attention {
     const float *query, *key, *value;  // of the text's first token and the first head
     float *output;                     // may be where queries are
     size_t stride, output_stride;      // of query, key and value, and of what is made
-    size_t tokens, heads, groups, size;  // `groups`: heads of keys and values
+    size_t tokens, keys;               // the first `keys` are those that all attend to
+    size_t heads, groups, size;        // `groups`: heads of keys and values
     size_t radius;                     // of a window to both sides; 0: none
     bool causal;                       // whether a token attends only to itself and what is before
     bool in_floats;                    // and not in whole numbers
     float scale;
     const float *distances;            // [heads, reach]: added to scores, by key less query; the middle is 0 apart, may be null
     size_t reach;
+    // Or, of each query and each key, a number for each kind of distance, added to scores: [tokens, kinds_stride], may be null.
+    const float *by_query, *by_key;
+    const int32_t *kinds;              // [reach], by key less query, the middle for 0 apart
+    size_t kinds_stride, kinds_count;  // `kinds_count`: numbers of a head
     float *room;                       // as attention_room says
 };
 
@@ -64,6 +69,7 @@ struct Gating {
 struct Heads {
     float *first;                      // of the first row
     size_t rows, stride, count, size;
+    size_t counted;                    // of each head; the others are 0
     const float *weight;               // [size], of a norm without mean
     float epsilon;
     const uint32_t *positions;         // [rows]
@@ -81,7 +87,7 @@ struct Kernels {
     void (*norm_heads)(const Heads &);
 };
 
-constexpr size_t MOST_SIZE = 256;  // of a head
+constexpr size_t MOST_SIZE = 512;  // of a head
 constexpr size_t KEYS = 128, QUERIES = 120;  // that attention has together; the second is a multiple of any level's ROWS
 // Keys of a text are padded to whole vectors of any level, or to whole tiles.
 constexpr size_t padded_keys(size_t tokens) {

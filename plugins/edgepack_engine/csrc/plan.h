@@ -8,16 +8,22 @@ constexpr uint32_t NOTHING = 0xFFFFFFFF;  // in the place of a buffer
 constexpr uint32_t PANEL = 16, DEPTH = 4;  // columns and rows of weights that lie together: PANEL x DEPTH bytes
 constexpr uint32_t COLUMNS = 64;           // those of a product are a multiple of it
 
-enum Operation : uint32_t { LOOKUP = 1, NORM, QUANTIZE, PRODUCT, ATTENTION, GATE, ROTATE, NORM_HEADS };
+enum Operation : uint32_t { LOOKUP = 1, NORM, QUANTIZE, PRODUCT, ATTENTION, GATE, ROTATE, NORM_HEADS, POOL, UNIT, GIVE, ALTER, COMBINE, SHARES };
 enum Activation : uint32_t { LINEAR = 0, GELU = 1, GELU_TANH = 2, SILU = 3 };
+enum Pooling : uint32_t { MEAN = 0, FIRST, LAST, LARGEST, ROOT, RISING, SUM };
+// Of each number by itself, and of two of them.
+enum Function : uint32_t { SCALED = 0, RAISED, CLIPPED, LEAKY, SHRUNK, HARD_SIGMOID, TANH, SIGMOID, EXACT_GELU, ELU, SOFTPLUS, SOFTSIGN, LOG };
+enum Combination : uint32_t { ADDED = 0, SUBTRACTED, TIMES };
 enum Rows : uint32_t { OF_TOKENS = 0, OF_TYPES = 1, OF_POSITIONS = 2, OF_COUNTED = 3 };
 enum Flag : uint32_t { ACCUMULATED = 1, UNSIGNED = 2, WITHOUT_MEAN = 4, CAUSAL = 8, IN_FLOATS = 16 };
 
+// Steps from `pooled` on are computed text by text: those up to the last POOL for its tokens, a few at a time, and those behind it for
+// the text alone, whose vector is the first numbers of the buffer `vector`. For each token GIVE gives `given` numbers.
 struct Header {
     char magic[8];
-    uint64_t size;                            // of the file
-    uint32_t steps, buffers, vector, pooling;  // `vector`: the buffer of the last hidden state
-    uint32_t normalize, dimension, longest, reserved;
+    uint64_t size;  // of the file
+    uint32_t steps, buffers, vector, pooled;
+    uint32_t given, dimension, longest, reserved;
     uint64_t buffers_at, steps_at;
 };
 static_assert(sizeof(Header) == 64);

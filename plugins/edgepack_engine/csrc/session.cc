@@ -1,14 +1,11 @@
 #include "session.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 
 #include "base/threads.h"
+#include "each.h"
 #include "sound.h"
 #include "unfused.h"
 
@@ -18,9 +15,8 @@ namespace {
 
 constexpr size_t TOGETHER = 96;           // rows that are computed together: what they need stays in the processor's second cache
 constexpr size_t SHARED = 64;             // tokens that a thread of its own is worth
-constexpr float SMALLEST_NORM = 1e-12f;  // as torch.nn.functional.normalize
+constexpr float SMALLEST_NORM = 1e-12f;   // as torch.nn.functional.normalize
 constexpr size_t AT_ONCE = 4096;           // bytes of a word's row
-enum Pooling : uint32_t { MEAN, FIRST, LAST, LARGEST };
 
 // Both as fdlibm has them (https://www.netlib.org/fdlibm), in 64 bits: those of C libraries differ in the last bit.
 struct Turn {
@@ -65,39 +61,32 @@ float cosine_of(float angle) {
     return (turn.quarter + 1) & 2 ? -size : size;
 }
 
+// Rows at length 1.
+void unit(float *to, const float *from, size_t rows, size_t width) {
+    for (; rows--; to += width, from += width) {
+        double square = 0;
+        for (size_t at = 0; at < width; at++) square += double(from[at]) * from[at];
+        const float by = 1 / std::max(float(std::sqrt(square)), SMALLEST_NORM);
+        for (size_t at = 0; at < width; at++) to[at] = from[at] * by;
+    }
+}
+
 template <class T> void add(float *to, const T *from, size_t count, float scale) {
     for (size_t at = 0; at < count; at++) to[at] += float(from[at]) * scale;
 }
 
 }  // namespace
 
-Reading::~Reading() {
-    if (file_ >= 0) close(file_);
-}
-
-int Reading::open(const char *path) {
-    file_ = ::open(path, O_RDONLY | O_CLOEXEC);
-    return file_ < 0 ? errno : 0;
-}
-
-bool Reading::read(uint64_t place, void *to, size_t size) const {
-    auto bytes = static_cast<uint8_t *>(to);
-    for (ssize_t got; size; bytes += got, place += uint64_t(got), size -= size_t(got)) {
-        got = pread(file_, bytes, size, off_t(place));
-        if (got < 0 && errno == EINTR) got = 0;
-        else if (got <= 0) return false;
-    }
-    return true;
-}
-
 Error Session::open(const std::string &model, int threads) {
     int failure = file_.open(model.c_str());
-    if (!failure) failure = words_.open(model.c_str());
+    if (!failure) failure = words_.open(model);
     if (failure) return fail(BUNDLE, "cannot read " + model + ": " + strerror(failure), COPY_AGAIN);
     PlanView plan{file_.data(), file_.size(), {}, nullptr, nullptr};
     if (const char *rule = broken_rule(plan))
         return fail(BUNDLE, model + " is damaged: it is not the plan that was made, in which " + rule, COPY_AGAIN);
     header_ = plan.header, buffers_ = plan.buffers, steps_ = plan.steps;
+    for (size_t at = header_.pooled; at < header_.steps; at++)
+        if (steps_[at].operation == POOL) behind_ = at + 1;
     kernels_ = &kernels_here();
     threads_ = size_t(std::max(threads, 1));
     return {};
@@ -116,22 +105,30 @@ void Session::give(std::unique_ptr<Work> work) const {
     idle_.push_back(std::move(work));
 }
 
-Error Session::fill(const Batch &batch, Work &work) const {
+Error Session::fill(const Batch &batch, Work &work, bool all) const {
     if (batch.length > header_.longest)
         return fail(RUNTIME, "the plan is for texts of " + std::to_string(header_.longest) + " tokens, not of " + std::to_string(batch.length), TRY_SELF_TEST);
-    work.ids.clear(), work.types.clear(), work.positions.clear();
+    work.ids.clear(), work.types.clear(), work.positions.clear(), work.places.clear(), work.seen.clear();
     work.starts.assign(1, 0);
     for (size_t row = 0; row < batch.rows; row++) {
-        for (size_t at = 0; at < batch.length; at++) {
-            size_t place = row * batch.length + at;
-            if (!batch.mask[place]) continue;
-            work.positions.push_back(uint32_t(work.ids.size()) - work.starts.back());
-            work.ids.push_back(uint32_t(batch.ids[place]));
-            work.types.push_back(uint32_t(batch.types[place]));
-        }
+        auto take = [&](size_t length, bool seen) {
+            for (size_t place = row * batch.length, end = place + length; place < end; place++) {
+                if (bool(batch.mask[place]) != seen) continue;
+                work.positions.push_back(uint32_t(work.ids.size()) - work.starts.back());
+                work.ids.push_back(uint32_t(batch.ids[place]));
+                work.types.push_back(uint32_t(batch.types[place]));
+                work.places.push_back(uint32_t(place));
+            }
+        };
+        take(batch.length, true);
+        work.seen.push_back(uint32_t(work.ids.size()) - work.starts.back());
+        // Those that others do not attend to have vectors, too, where a text has any.
+        if (all && work.seen.back() && !batch.sizes.empty()) take(std::min(batch.sizes[row], batch.length), false);
         work.starts.push_back(uint32_t(work.ids.size()));
     }
     work.tokens = work.ids.size();
+    work.vectors.assign(batch.rows * header_.dimension, 0);
+    work.given.assign(all ? work.tokens * header_.given : 0, 0);
     return {};
 }
 
@@ -243,12 +240,12 @@ void Session::compute_rows(Work &work, size_t at, size_t end, const Few &few) co
             task.output = floats(work, step.to[0], few);
             if (step.to[2] != NOTHING) task.sum = floats(work, step.to[2], few);
             if (step.to[1] != NOTHING) task.quantized = rows(work, step.to[1], few), task.ranges = ranges(work, step.to[1], few);
-            task.rows = few.count, task.width = step.sizes[0];
+            task.rows = few.count, task.width = step.sizes[0], task.counted = step.sizes[1];
             kernels_->norm(task);
         }
         if (step.operation == QUANTIZE) {
             Quantization task{};
-            task.input = in(0), task.smoothing = numbers(step.tensors[0]);
+            task.input = in(0) + step.sizes[1], task.smoothing = numbers(step.tensors[0]);
             task.raise = step.numbers[0], task.is_unsigned = step.flags & UNSIGNED;
             task.output = rows(work, step.to[0], few), task.ranges = ranges(work, step.to[0], few);
             task.rows = few.count, task.width = step.sizes[0], task.stride = buffers_[step.from[0]].width;
@@ -260,7 +257,7 @@ void Session::compute_rows(Work &work, size_t at, size_t end, const Few &few) co
             task.weights = reinterpret_cast<const int8_t *>(file_.data() + step.tensors[0]);
             task.sums = reinterpret_cast<const int32_t *>(file_.data() + step.tensors[1]), task.zero = int32_t(step.sizes[3]);
             task.scales = numbers(step.tensors[2]), task.bias = numbers(step.tensors[3]);
-            task.output = floats(work, step.to[0], few);
+            task.output = floats(work, step.to[0], few) + step.sizes[4], task.stride = buffers_[step.to[0]].width;
             task.rows = few.count, task.depth = step.sizes[0], task.width = step.sizes[1], task.activation = step.sizes[2];
             kernels_->product(task);
         }
@@ -269,11 +266,21 @@ void Session::compute_rows(Work &work, size_t at, size_t end, const Few &few) co
             Heads task{};
             task.first = floats(work, step.to[0], few) + step.sizes[0];
             task.rows = few.count, task.stride = buffers_[step.to[0]].width, task.count = step.sizes[1], task.size = step.sizes[2];
+            task.counted = step.sizes[3];
             task.weight = numbers(step.tensors[0]), task.epsilon = step.numbers[0];
             task.positions = &work.positions[few.first];
             if (step.operation == ROTATE) task.turns = work.turns.at(step.tensors[0]).data();
             (step.operation == ROTATE ? kernels_->rotate : kernels_->norm_heads)(task);
         }
+        if (step.operation == POOL) pool(step, work, few);
+        if (step.operation == UNIT) unit(floats(work, step.to[0], few), in(0), few.count, step.sizes[0]);
+        if (step.operation == GIVE && !work.given.empty()) {
+            const size_t stride = buffers_[step.from[0]].width;
+            for (size_t row = 0; row < few.count; row++)
+                memcpy(&work.given[(few.first + row) * header_.given + step.sizes[1]], in(0) + row * stride, step.sizes[0] * sizeof(float));
+        }
+        if (step.operation == ALTER || step.operation == COMBINE || step.operation == SHARES)
+            compute_each({step, in(0), step.operation == COMBINE ? in(1) : nullptr, floats(work, step.to[0], few), few.count, buffers_[step.to[0]].width});
     }
 }
 
@@ -283,13 +290,23 @@ void Session::attend(const Step &step, const Work &work, size_t piece, size_t la
     const size_t text = piece / pieces, head = piece % pieces;
     const Few few{work.starts[text]};
     Attention task{};
-    task.tokens = work.starts[text + 1] - few.first;
+    task.tokens = work.starts[text + 1] - few.first, task.keys = work.seen[text];
     if (!task.tokens) return;
     task.stride = buffers_[step.from[0]].width, task.output_stride = buffers_[step.to[0]].width;
     task.heads = heads / pieces, task.groups = pieces > 1 ? 1 : groups, task.size = step.sizes[2];
     task.radius = step.sizes[5], task.causal = step.flags & CAUSAL, task.in_floats = step.flags & IN_FLOATS;
     task.scale = step.numbers[0], task.distances = numbers(step.tensors[0]), task.reach = step.sizes[6];
     if (task.distances) task.distances += head * task.reach;
+    if (step.tensors[1]) {
+        task.kinds = reinterpret_cast<const int32_t *>(file_.data() + step.tensors[1]);
+        task.kinds_count = step.sizes[7];
+        auto of = [&](uint32_t buffer) {
+            if (buffer == NOTHING) return static_cast<const float *>(nullptr);
+            task.kinds_stride = buffers_[buffer].width;
+            return static_cast<const float *>(floats(work, buffer, few) + head * task.kinds_count);
+        };
+        task.by_query = of(step.from[1]), task.by_key = of(step.from[2]);
+    }
     task.room = const_cast<float *>(work.attention.data()) + lane * work.room;
     const float *first = floats(work, step.from[0], few);
     const size_t group = head / (heads / groups) * task.size;
@@ -324,9 +341,10 @@ void Session::compute_stages(Work &work, Progress &progress) const {
     const size_t least = (work.tokens + TOGETHER - 1) / TOGETHER, shares = (least + work.lanes - 1) / work.lanes * work.lanes;
     // As many rows for each thread; of one thread's, the last are what is left.
     const size_t together = work.lanes > 1 ? (work.tokens + shares - 1) / shares : TOGETHER;
-    for (size_t at = 0, end, stage = 0; at < header_.steps; at = end, stage++) {
+    size_t stage = 0;
+    for (size_t at = 0, end; at < header_.pooled; at = end, stage++) {
         const bool attends = steps_[at].operation == ATTENTION;
-        for (end = at + 1; !attends && end < header_.steps && steps_[end].operation != ATTENTION;) end++;
+        for (end = at + 1; !attends && end < header_.pooled && steps_[end].operation != ATTENTION;) end++;
         if (attends) {
             const size_t pieces = work.lanes > 1 ? steps_[at].sizes[0] : 1;
             progress.each(stage, texts * pieces, [&](size_t piece) { attend(steps_[at], work, piece, lane); });
@@ -337,46 +355,62 @@ void Session::compute_stages(Work &work, Progress &progress) const {
             });
         }
     }
+    progress.each(stage, texts, [&](size_t text) { make_vector(work, text, lane); });
 }
 
-void Session::pool(const Work &work, size_t text, std::vector<float> &vector) const {
-    const size_t width = vector.size(), first = work.starts[text], count = work.starts[text + 1] - first;
-    std::fill(vector.begin(), vector.end(), 0.0f);
-    if (!count) return;
-    const float *tokens = floats(work, header_.vector, {first});
-    if (header_.pooling == FIRST || header_.pooling == LAST) {
-        const float *one = tokens + (header_.pooling == FIRST ? 0 : count - 1) * width;
-        std::copy(one, one + width, vector.begin());
-    } else {
-        for (size_t row = 0; row < count; row++)
-            for (size_t at = 0; at < width; at++) {
-                float number = tokens[row * width + at];
-                if (header_.pooling == MEAN) vector[at] += number;
-                else vector[at] = row ? std::max(vector[at], number) : number;
-            }
-        if (header_.pooling == MEAN)
-            for (float &number : vector) number /= float(count);
+// Adds a few of a text's tokens to what is known of it.
+void Session::pool(const Step &step, const Work &work, const Few &few) const {
+    const size_t mode = step.sizes[0], width = step.sizes[1], stride = buffers_[step.from[0]].width, count = few.end - few.begin;
+    const float *from = floats(work, step.from[0], few);
+    float *to = floats(work, step.to[0], few) + step.sizes[2];
+    const bool first = few.first == few.begin, last = few.first + few.count == few.end;
+    if (first) std::fill(to, to + buffers_[step.to[0]].width - step.sizes[2], 0.0f);
+    if (mode == FIRST || mode == LAST) {
+        const float *one = from + (mode == FIRST ? 0 : few.count - 1) * stride;
+        if (mode == FIRST ? first : last) std::copy(one, one + width, to);
+        return;
     }
-    if (!header_.normalize) return;
-    double square = 0;
-    for (float number : vector) square += double(number) * number;
-    const float by = 1 / std::max(float(std::sqrt(square)), SMALLEST_NORM);
-    for (float &number : vector) number *= by;
+    for (size_t row = 0; row < few.count; row++) {
+        const size_t place = few.first - few.begin + row;
+        for (size_t at = 0; at < width; at++) {
+            const float number = from[row * stride + at];
+            if (mode == LARGEST) to[at] = place ? std::max(to[at], number) : number;
+            else to[at] += mode == RISING ? number * float(place + 1) : number;
+        }
+    }
+    if (!last || mode == LARGEST || mode == SUM) return;
+    const float by = mode == ROOT ? std::sqrt(float(count)) : float(mode == RISING ? count * (count + 1) / 2 : count);
+    for (size_t at = 0; at < width; at++) to[at] /= by;
 }
 
-Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *) const {
+void Session::make_vector(Work &work, size_t text, size_t lane) const {
+    const size_t begin = work.starts[text], end = begin + work.seen[text];
+    if (begin == end) return;
+    for (size_t first = begin; first < end; first += TOGETHER)
+        compute_rows(work, header_.pooled, behind_, {first, std::min(TOGETHER, end - first), lane, begin, end});
+    const Few one{begin, 1, lane};
+    compute_rows(work, behind_, header_.steps, one);
+    memcpy(&work.vectors[text * header_.dimension], floats(work, header_.vector, one), header_.dimension * sizeof(float));
+}
+
+Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const {
     if (dimension != header_.dimension)
         return fail(RUNTIME, "the plan makes " + std::to_string(header_.dimension) + " dimensions, the manifest says " +
                                  std::to_string(dimension), TRY_SELF_TEST);
+    const bool all = tokens && tokens->width;
+    if (all && tokens->width != header_.given)
+        return fail(RUNTIME, "the plan gives " + std::to_string(header_.given) + " numbers a token, the manifest says " +
+                                 std::to_string(tokens->width), TRY_SELF_TEST);
     auto work = take();
-    if (Error error = fill(batch, *work)) return error;
+    if (Error error = fill(batch, *work, all)) return error;
     reserve(*work);
     compute(*work);
     if (work->unread) return fail(RUNTIME, "the plan's file cannot be read any more", COPY_AGAIN);
-    std::vector<float> vector(dimension);
-    for (size_t text = 0; text < batch.rows; text++) {
-        pool(*work, text, vector);
-        vectors.insert(vectors.end(), vector.begin(), vector.end());
+    vectors.insert(vectors.end(), work->vectors.begin(), work->vectors.end());
+    if (all) {
+        tokens->numbers.assign(batch.rows * batch.length * tokens->width, 0);
+        for (size_t token = 0; token < work->tokens; token++)
+            memcpy(&tokens->numbers[work->places[token] * tokens->width], &work->given[token * tokens->width], tokens->width * sizeof(float));
     }
     give(std::move(work));
     return {};

@@ -11,27 +11,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "encoder/encoder.h"
 #include "kernels.h"
 #include "plan.h"
 #include "tokenizer/table.h"
 
 namespace embed {
-
-// A file's bytes, read when they are asked for and kept by nobody.
-class Reading {
-public:
-    Reading() = default;
-    Reading(const Reading &) = delete;
-    Reading &operator=(const Reading &) = delete;
-    ~Reading();
-    // 0, or errno.
-    int open(const char *path);
-    bool read(uint64_t place, void *to, size_t size) const;
-
-private:
-    int file_ = -1;
-};
 
 class Session final : public Encoder {
 public:
@@ -43,7 +29,9 @@ public:
 private:
     // The tokens of a batch's texts one after the other, and room for what is computed of them.
     struct Work {
-        std::vector<uint32_t> ids, types, positions, starts;
+        std::vector<uint32_t> ids, types, positions, starts, places;  // the last of tokens in the batch
+        std::vector<uint32_t> seen;                                   // tokens of each text that others attend to: its first ones
+        std::vector<float> vectors, given;
         std::map<uint64_t, std::vector<float>> turns;  // of rotary positions, by where their frequencies are
         std::vector<std::unique_ptr<uint8_t[]>> buffers;
         std::vector<std::vector<float>> ranges;
@@ -52,9 +40,9 @@ private:
         size_t lanes = 1, room = 0;  // threads that share the batch, and what attention needs for each
         std::atomic<bool> unread{false};  // the disk did not give a word's row
     };
-    // Rows that are computed together, and by which thread.
+    // Rows that are computed together, and by which thread; where texts are pooled, the tokens of theirs that count.
     struct Few {
-        size_t first = 0, count = 0, lane = 0;
+        size_t first = 0, count = 0, lane = 0, begin = 0, end = 0;
     };
     // What threads do next: the pieces of one stage, and when all are done those of the next. One that starts late, or never, is not missed.
     struct Progress {
@@ -69,7 +57,7 @@ private:
 
     std::unique_ptr<Work> take() const;
     void give(std::unique_ptr<Work> work) const;
-    Error fill(const Batch &batch, Work &work) const;
+    Error fill(const Batch &batch, Work &work, bool all) const;
     void reserve(Work &work) const;
     void compute(Work &work) const;
     void compute_stages(Work &work, Progress &progress) const;
@@ -78,7 +66,8 @@ private:
     bool add_word(const Step &step, size_t row, float *to) const;
     void turn(Work &work, size_t longest) const;
     void attend(const Step &step, const Work &work, size_t piece, size_t lane) const;
-    void pool(const Work &work, size_t text, std::vector<float> &vector) const;
+    void pool(const Step &step, const Work &work, const Few &few) const;
+    void make_vector(Work &work, size_t text, size_t lane) const;
 
     const float *numbers(uint64_t place) const { return place ? reinterpret_cast<const float *>(file_.data() + place) : nullptr; }
     // A buffer's rows from the first of a few on; of one that is not kept, there are only those, for each thread.
@@ -88,8 +77,9 @@ private:
     size_t row_of(uint32_t buffer, const Few &few) const;
 
     Mapping file_;
-    Reading words_;
+    File words_;  // read when they are asked for, and kept by nobody
     Header header_{};
+    size_t behind_ = 0;  // the first step behind the last POOL
     const Buffer *buffers_ = nullptr;
     const Step *steps_ = nullptr;
     const Kernels *kernels_ = nullptr;

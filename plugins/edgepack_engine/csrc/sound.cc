@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "each.h"
 #include "kernels.h"
 
 namespace embed {
@@ -11,9 +12,8 @@ namespace embed {
 namespace {
 
 constexpr uint32_t MOST_STEPS = 1 << 16, MOST_WIDTH = 1 << 20;
-constexpr uint32_t MOST_DEPTH = 1 << 15;  // of a product, whose sums stay below 2^31
+constexpr uint32_t MOST_DEPTH = 1 << 17;  // of a product, whose sums stay below 2^31
 constexpr size_t MOST_BYTES = 1 << 22;    // of a token's buffers
-constexpr uint32_t MOST_POOLING = 3;
 
 bool lies_in(const PlanView &plan, uint64_t place, uint64_t size) {
     return place % ALIGNMENT == 0 && place <= plan.size && size <= plan.size - place;
@@ -72,6 +72,11 @@ const Rule RULES[] = {
          return a.has(from[0], width, 4) && a.may_have(from[1], width, 4) && a.has(to[0], width, 4) &&
                 a.may_have(to[1], width, 1) && a.may_have(to[2], width, 4);
      }},
+    {"a norm counts numbers of its rows", of(NORM, NORM_HEADS),
+     [](const Asked &a) {
+         const int counted = a.step.operation == NORM ? 1 : 3;
+         return a.sizes[counted] && a.sizes[counted] <= a.sizes[a.step.operation == NORM ? 0 : 2];
+     }},
     {"a norm's weights lie in the file", of(NORM),
      [](const Asked &a) {
          const uint64_t wide = 4 * a.size(0);
@@ -79,10 +84,10 @@ const Rule RULES[] = {
      }},
     {"what is quantized is whole panels", of(QUANTIZE), [](const Asked &a) { return a.sizes[0] % PANEL == 0; }},
     {"bytes are as wide as their buffer", of(QUANTIZE),
-     [](const Asked &a) { return a.holds(a.step.from[0], a.size(0)) && a.has(a.step.to[0], a.sizes[0], 1); }},
+     [](const Asked &a) { return a.holds(a.step.from[0], a.size(0) + a.size(1)) && a.has(a.step.to[0], a.sizes[0], 1); }},
     {"what smooths lies in the file", of(QUANTIZE), [](const Asked &a) { return a.may(0, 4 * a.size(0)); }},
     {"a product's buffers are as wide as its matrix", of(PRODUCT),
-     [](const Asked &a) { return a.has(a.step.from[0], a.sizes[0], 1) && a.has(a.step.to[0], a.sizes[1], 4); }},
+     [](const Asked &a) { return a.has(a.step.from[0], a.sizes[0], 1) && a.holds(a.step.to[0], a.size(1) + a.size(4)); }},
     {"a matrix has whole columns, and is not too deep", of(PRODUCT),
      [](const Asked &a) { return a.sizes[1] % COLUMNS == 0 && a.sizes[0] <= MOST_DEPTH; }},
     {"a product's activation is known", of(PRODUCT), [](const Asked &a) { return a.sizes[2] <= GELU_TANH; }},
@@ -107,7 +112,20 @@ const Rule RULES[] = {
     {"distances reach as far as the longest text", of(ATTENTION),
      [](const Asked &a) {
          return a.may(0, 4 * a.size(0) * a.size(6)) &&
-                (!a.step.tensors[0] || (a.sizes[6] % 2 && a.sizes[6] / 2 + 1 >= a.plan.header.longest));
+                (!(a.step.tensors[0] || a.step.tensors[1]) || (a.sizes[6] % 2 && a.sizes[6] / 2 + 1 >= a.plan.header.longest));
+     }},
+    {"kinds of distances are those that queries and keys have numbers for", of(ATTENTION),
+     [](const Asked &a) {
+         if (!a.step.tensors[1]) return true;
+         auto kept = [&](uint32_t buffer) {
+             return buffer == NOTHING || (a.holds(buffer, a.size(0) * a.size(7)) && a.buffer(buffer).kept);
+         };
+         const uint32_t one = a.step.from[1], other = a.step.from[2];
+         if (!a.sizes[7] || !kept(one) || !kept(other)) return false;
+         if (one != NOTHING && other != NOTHING && a.buffer(one).width != a.buffer(other).width) return false;
+         if (!a.given(1, 4 * a.size(6))) return false;
+         auto kinds = reinterpret_cast<const uint32_t *>(a.plan.file + a.step.tensors[1]);
+         return std::all_of(kinds, kinds + a.sizes[6], [&](uint32_t kind) { return kind < a.sizes[7]; });
      }},
     {"what attention reads and makes is kept", of(ATTENTION),
      [](const Asked &a) {
@@ -123,14 +141,43 @@ const Rule RULES[] = {
      [](const Asked &a) { return a.holds(a.step.to[0], a.size(0) + a.size(1) * a.size(2)); }},
     {"frequencies lie in the file", of(ROTATE), [](const Asked &a) { return a.given(0, 2 * a.size(2)); }},
     {"a head's weights lie in the file", of(NORM_HEADS), [](const Asked &a) { return a.given(0, 4 * a.size(2)); }},
+    {"a pooling is known", of(POOL), [](const Asked &a) { return a.sizes[0] <= SUM; }},
+    {"what is pooled lies in its buffers", of(POOL),
+     [](const Asked &a) {
+         return a.size(1) && a.holds(a.step.from[0], a.size(1)) && a.holds(a.step.to[0], a.size(1) + a.size(2)) &&
+                !a.buffer(a.step.to[0]).kept;
+     }},
+    {"rows at length 1 are as wide as their buffers", of(UNIT),
+     [](const Asked &a) { return a.has(a.step.from[0], a.sizes[0], 4) && a.has(a.step.to[0], a.sizes[0], 4); }},
+    {"what is given lies in its buffer, and among what a token gives", of(GIVE),
+     [](const Asked &a) { return a.holds(a.step.from[0], a.size(0)) && a.size(0) + a.size(1) <= a.plan.header.given; }},
+    {"numbers and what is made of them lie in buffers alike", of(ALTER, COMBINE, SHARES),
+     [](const Asked &a) {
+         const uint32_t *from = a.step.from;
+         return a.size(0) && a.holds(from[0], a.size(0)) && a.has(a.step.to[0], a.buffer(from[0]).width, 4) &&
+                (a.step.operation != COMBINE || a.has(from[1], a.buffer(from[0]).width, 4));
+     }},
+    {"what is done to numbers is known", of(ALTER, COMBINE),
+     [](const Asked &a) { return a.sizes[1] <= (a.step.operation == ALTER ? LOG : TIMES); }},
 };
 
 const char *broken_by(const PlanView &plan, const Step &step) {
-    if (step.operation < LOOKUP || step.operation > NORM_HEADS) return "operations are known";
+    if (step.operation < LOOKUP || step.operation > LAST_OPERATION) return "operations are known";
     const Asked asked{plan, step, step.sizes};
     for (const Rule &rule : RULES)
         if (rule.operations >> step.operation & 1 && !rule.holds(asked)) return rule.name;
     return nullptr;
+}
+
+bool is_pooled_behind_attention(const PlanView &plan) {
+    size_t pooled = 0;
+    for (size_t at = 0; at < plan.header.steps; at++) {
+        const Step &step = plan.steps[at];
+        const bool behind = at >= plan.header.pooled;
+        if (behind ? step.operation == ATTENTION || step.operation == GIVE : step.operation == POOL) return false;
+        pooled += step.operation == POOL;
+    }
+    return pooled;
 }
 
 // Of a buffer that is not kept, since the last attention.
@@ -142,6 +189,7 @@ bool all_was_written(const PlanView &plan) {
     };
     for (size_t at = 0; at < plan.header.steps; at++) {
         const Step &step = plan.steps[at];
+        stretch += at == plan.header.pooled;
         const bool attends = step.operation == ATTENTION, skips = step.operation == NORM && step.from[1] != NOTHING;
         const bool in_place = step.operation == ROTATE || step.operation == NORM_HEADS;
         if (step.operation == LOOKUP) {
@@ -149,10 +197,12 @@ bool all_was_written(const PlanView &plan) {
         } else if (!known(in_place ? step.to[0] : step.from[0])) {
             return false;
         }
-        if (skips && !known(step.from[1])) return false;
+        if ((skips || step.operation == COMBINE) && !known(step.from[1])) return false;
+        for (int other = 1; other < 3 && attends && step.tensors[1]; other++)
+            if (step.from[other] != NOTHING && !known(step.from[other])) return false;
         // Attention leaves alone what is beside its heads.
         if (attends && plan.buffers[step.to[0]].width != step.sizes[0] * step.sizes[2] && !known(step.to[0])) return false;
-        written[step.to[0]] = stretch;
+        if (step.operation != GIVE) written[step.to[0]] = stretch;
         for (int other = 1; other < 3 && step.operation == NORM; other++)
             if (step.to[other] != NOTHING) written[step.to[other]] = stretch;
         stretch += attends;
@@ -164,7 +214,7 @@ bool read_header(PlanView &plan) {
     if (plan.size < sizeof plan.header) return false;
     memcpy(&plan.header, plan.file, sizeof plan.header);
     const Header &header = plan.header;
-    if (memcmp(header.magic, "EDGEPLN1", 8) || header.size != plan.size || header.pooling > MOST_POOLING) return false;
+    if (memcmp(header.magic, "EDGEPLN2", 8) || header.size != plan.size || header.given > MOST_WIDTH) return false;
     if (!header.buffers || header.buffers > MOST_STEPS || header.steps > MOST_STEPS) return false;
     if (header.vector >= header.buffers || !lies_in(plan, header.buffers_at, header.buffers * sizeof(Buffer)) ||
         !lies_in(plan, header.steps_at, header.steps * sizeof(Step)))
@@ -192,9 +242,11 @@ const char *broken_rule(PlanView &plan) {
     if (!buffers_fit(plan)) return "buffers are whole panels, and not too many bytes";
     for (size_t at = 0; at < plan.header.steps; at++)
         if (const char *name = broken_by(plan, plan.steps[at])) return name;
+    if (!is_pooled_behind_attention(plan)) return "texts are pooled when all of their tokens are there";
     const Header &header = plan.header;
     const Buffer &vector = plan.buffers[header.vector];
-    if (vector.width != header.dimension || vector.bytes != 4 || !vector.kept) return "the vector is a kept buffer of floats";
+    if (header.dimension > vector.width || !header.dimension || vector.bytes != 4 || vector.kept)
+        return "the vector is a buffer of a text's floats";
     return all_was_written(plan) ? nullptr : "what is read was written";
 }
 

@@ -5,11 +5,10 @@ import { openInline } from "./inline.mjs";
 export { EmbedError } from "./inline.mjs";
 
 const model = {{model}};
-const parts = [{{parts}}];
 let opened;
 
 export async function encode(texts, options) {
-  opened ??= openInline({ model, factory, wasm, parts, table }).catch((error) => {
+  opened ??= openInline({ model, {{files}} }).catch((error) => {
     opened = undefined;
     throw error;
   });

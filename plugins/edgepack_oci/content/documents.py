@@ -41,7 +41,7 @@ MOST = 4 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Descriptor:
-    """What another document says of a blob or manifest."""
+    """Description of a blob or manifest in another document."""
 
     media_type: str
     digest: str

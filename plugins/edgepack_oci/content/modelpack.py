@@ -18,7 +18,7 @@ from edgepack_oci.content.layers import Layer
 
 
 def annotations_of(bundle: Bundle) -> Mapping[str, str]:
-    """What the manifests and the image say of a bundle."""
+    """Annotations of a bundle in the manifests and the image."""
     model, target = bundle.manifest["model"], bundle.manifest["target"]
     said = {
         BUNDLE: bundle.name,

@@ -39,7 +39,7 @@ class Reference:
 
     @property
     def wanted(self) -> str:
-        """What a registry is asked for: the digest, or the tag."""
+        """Name that a registry is asked for: the digest, or the tag."""
         return self.digest or self.tag
 
     def at(self, digest: str) -> "Reference":

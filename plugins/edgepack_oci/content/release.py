@@ -29,7 +29,7 @@ class Packed:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What goes to a registry, in this order: blobs, documents by digest, and last the tags."""
+    """Content for a registry, in this order: blobs, documents by digest, and last the tags."""
 
     layers: Mapping[str, Layer]
     """By digest."""

@@ -50,7 +50,7 @@ class Access:
         return False
 
     def refused(self) -> EdgepackError:
-        """What to say of a registry that does not let one in."""
+        """Error about a registry that does not let one in."""
         hint = f"log in: docker login {self.registry}, or podman login {self.registry}"
         if self.credentials is None:
             return self.error(

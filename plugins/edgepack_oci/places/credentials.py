@@ -104,7 +104,7 @@ def _of_entry(entry: Mapping[str, Any], file: Path) -> Credentials | None:
 
 
 def _of_helper(helper: str, server: str, context: BuildContext) -> Credentials | None:
-    """What ``docker-credential-HELPER get`` says; one that knows nothing of the registry is as good as none."""
+    """Credentials from ``docker-credential-HELPER get``; one that knows nothing of the registry is as good as none."""
     program = f"docker-credential-{helper}"
     try:
         said = json.loads(context.run([program, "get"], input=server))

@@ -25,7 +25,7 @@ class Place(Protocol):
         """Add a manifest whose parts are all there, by its digest or under a tag, which then names nothing else."""
 
     def manifest(self, wanted: str) -> Document:
-        """What a tag or a digest names. Raises ``DownloadError``; ``HashMismatchError`` where it is not that digest's."""
+        """Document of a tag or a digest. Raises ``DownloadError``; ``HashMismatchError`` where it is not that digest's."""
 
     def config(self, said: Descriptor) -> bytes:
         """A small blob, checked."""

@@ -259,7 +259,7 @@ def open_registry(
 
 
 def _reason(answer: Answer) -> str:
-    """What a registry says in its own words, shortened."""
+    """Reason of a refusal in the registry's own words, shortened."""
     try:
         (first, *_) = json.loads(answer.content)["errors"]
         words = str(first.get("message") or first.get("code"))

@@ -45,7 +45,7 @@ class _Upload:
         return True
 
     def tell(self, offset: int) -> None:
-        """What is sent twice is not counted twice."""
+        """Count the progress: what is sent twice is not counted twice."""
         if offset > self.told:
             self.advance(offset - self.told)
             self.told = offset
@@ -79,7 +79,7 @@ def upload(registry: Registry, layer: Layer, *, source: str, advance: Advance) -
 
 
 def _send(going: _Upload) -> None:
-    """What the registry lacks, and the word that it is all."""
+    """Send the part that the registry lacks, and the word that it is all."""
     registry, layer = going.registry, going.layer
     if not going.sure:
         _ask_offset(going)
@@ -131,7 +131,7 @@ def _ask_offset(going: _Upload) -> None:
 
 
 def _location(registry: Registry, answer: Answer, url: str) -> str:
-    """Where the upload goes on. The registry's word: without credentials where it leads to another host."""
+    """Address at which the upload goes on. The registry's word: without credentials where it leads to another host."""
     location = answer.headers.get("location")
     if not location:
         raise registry.error(

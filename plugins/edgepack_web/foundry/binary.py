@@ -33,7 +33,7 @@ class WasmSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """What a module takes from outside."""
+    """Import of a module from outside."""
 
     module: str
     name: str

@@ -8,7 +8,7 @@ from edgepack.api import BundleError
 from edgepack.api.kit import Form
 from edgepack.files.elf import Layout
 from edgepack.foundry.link.composition import LINKER
-from edgepack.foundry.toolchains.linkmap import Piece
+from edgepack.foundry.linkmap import Piece
 from edgepack_web.foundry.binary import (
     CODE,
     DATA,

@@ -63,7 +63,7 @@ class Emscripten:
 
 @dataclass(frozen=True, kw_only=True)
 class CompilePlan:
-    """What has to be fetched for the toolchain, for people to know beforehand."""
+    """Downloads for the toolchain, for people to know beforehand."""
 
     missing: Sequence[str]
     download: int
@@ -87,7 +87,7 @@ UNPACKED = 90_000_000
 
 
 def installation_plan(context: BuildContext) -> CompilePlan:
-    """What ``emscripten`` would fetch, and into which folder."""
+    """Downloads of ``emscripten``, and the folder that they go to."""
     table = _catalogue()
     archives = _archives(table)
     missing = [archive for archive in archives if not store_path(archive, context).is_file()]

@@ -64,7 +64,7 @@ def settings(*, threads: bool) -> dict[str, str]:
 
 
 def offered_symbols(emscripten: Emscripten, *, threads: bool = False) -> frozenset[str]:
-    """What Emscripten's system libraries define; some have a form of their own for threads."""
+    """Symbols that Emscripten's system libraries define; some have a form of their own for threads."""
     libraries = {path.name: path for path in emscripten.libraries.glob("*.a")}
     for name in [name for name in libraries if "-mt" in name]:
         other = libraries.pop(name)

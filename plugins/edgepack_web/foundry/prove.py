@@ -23,7 +23,7 @@ THREADS = (1, 2, 4)
 
 
 def prove_web(model: PreparedModel, runtime: RuntimeArtifact, *, context: BuildContext) -> LevelProof:
-    """What was proved of a model on a runtime.
+    """Proof of a model on a runtime.
 
     Raises ``ProofError`` when the model does not run (a missing kernel is named) or its vectors are others,
     ``MissingToolError`` without Node.
@@ -84,7 +84,7 @@ def node_scripts() -> dict[str, str]:
 
 
 def place(runtime: RuntimeArtifact) -> dict[str, str]:
-    """Where a runtime's two files are."""
+    """Paths of a runtime's two files."""
     return {"wasm": str(runtime.file), "glue": str(script_of(runtime))}
 
 

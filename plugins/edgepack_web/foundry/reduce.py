@@ -10,8 +10,8 @@ from edgepack.foundry.link.composition import COMPOSITION, write_composition
 from edgepack.foundry.link.postlink import write_runtime_licenses
 from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
 from edgepack.foundry.link.reduced_library import provided
+from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.patch import ALLOCATION_PLANNER
-from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.operators.config import format_config, union
 from edgepack_web.foundry.composition import module_pieces, without_names
 from edgepack_web.foundry.emscripten import emscripten

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.foundry.symbols import Symbols
 from edgepack_web.foundry.binary import (
     FUNCTION_KIND,
     Import,

@@ -10,9 +10,9 @@ from typing import Any
 from edgepack.api import BuildContext
 from edgepack.api.kit import RELEASE, HostLibraries, Patch
 from edgepack.foundry.patch import ALLOCATION_PLANNER, PROTOBUF_MESSAGES
+from edgepack.foundry.symbols import Symbols
 from edgepack.foundry.toolchains.cmake import compiler_script
 from edgepack.foundry.toolchains.libcxx import ZIG
-from edgepack.foundry.toolchains.symbols import Symbols
 from edgepack.foundry.units import Unit
 from edgepack_web.foundry.api import DIRECT_API, EXPORTS
 from edgepack_web.foundry.cxxruntime import EMSCRIPTEN, LEAN_STREAMS, web_units
@@ -55,7 +55,7 @@ class EmscriptenToolchain:
         return (DIRECT_API, *kernel_patches(), *LEAN_STREAMS)
 
     def command(self, language: str) -> list[str]:
-        """What Emscripten tells its clang; clang's own headers are where zig has them, after libc++'s and before libc's."""
+        """Command line of clang as Emscripten writes it; clang's own headers are where zig has them, after libc++'s and before libc's."""
         headers = self.tools.sysroot / "include"
         folders = [headers / "compat", *([headers / "c++/v1"] if language == "CXX" else [])]
         folders += [self.tools.zig.parent / "lib/include", headers]

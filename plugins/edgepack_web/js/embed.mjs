@@ -304,7 +304,7 @@ function readGolden(text, url, dimension) {
 const closed = () => new EmbedError("ClosedError", "this embedder was closed; load() opens another");
 
 function stopped({ name, gpu }, { message }) {
-  const lean = name === "stock" || gpu ? "" : "; it may lack a function that this text needs: --set fallback=stock puts the whole runtime beside it";
+  const lean = gpu || name === "stock" || name === "engine" ? "" : "; it may lack a function that this text needs: --set fallback=stock puts the whole runtime beside it";
   return new EmbedError("RuntimeError", `this bundle's runtime (${name}) stopped: ${message}${lean}`);
 }
 

@@ -2,8 +2,7 @@
 
 import { Assets, moduleAddress } from "./assets.mjs";
 import { batchesOf } from "./batches.mjs";
-import { inDeno } from "./platform.mjs";
-import { Session, startRuntime } from "./session.mjs";
+import { sessionOf } from "./session.mjs";
 import { Generic, WordPiece } from "./tokenizer.mjs";
 import { Unigram } from "./unigram.mjs";
 
@@ -18,28 +17,18 @@ export class Engine {
     engine.model = { ...bundle.model, ...runtime.model };
     engine.gpu = runtime.gpu;
     const assets = new Assets(base, keep);
-    const files = {};
-    const into = (name) => (bytes) => (files[name] = bytes);
-    const wanted = [
-      { asset: runtime.wasm, into: into("wasm") },
-      { asset: bundle.tokenizer.table, into: into("table") },
-      ...engine.model.parts.map((asset, index) => ({ asset, into: into(`part${index}`) })),
-    ];
-    const glue = moduleAddress(assets, runtime.glue, { direct, signal });
-    glue.catch(() => {});
-    await assets.fetchAll(wanted, { signal, onProgress });
+    const session = sessionOf(assets, runtime, engine.model.parts, { direct, signal, threads });
+    // Read from its table while the model still comes.
+    let tokenizer;
+    const open = (table) => {
+      tokenizer = openTokenizer(assets, bundle.tokenizer, table, { direct, signal });
+      tokenizer.catch(() => {});
+    };
+    await assets.fetchAll([{ asset: bundle.tokenizer.table, into: open }, ...session.wanted], { signal, onProgress });
     const times = { downloaded: performance.now() };
-    const { address, release } = await glue;
-    const parts = engine.model.parts.map((_, index) => {
-      const { [`part${index}`]: part } = files;
-      delete files[`part${index}`];
-      return part;
-    });
-    engine.session = await openSession(address, files.wasm, parts, { threads, times, gpu: runtime.gpu });
-    // Threads that start later start from there.
-    if (threads === 1) await release();
+    engine.session = await session.open(times);
     times.session = performance.now();
-    engine.tokenizer = await openTokenizer(assets, bundle.tokenizer, files.table, { direct, signal });
+    engine.tokenizer = await tokenizer;
     times.tokenizer = performance.now();
     await assets.prune(bundle.assets.concat("bundle.json")).catch(() => {});
     return { engine, times };
@@ -65,27 +54,12 @@ export class Engine {
     for (const batch of batchesOf(encoded.map(({ ids }) => ids.length), model)) {
       await breathe();
       if (stopped()) return undefined;
-      const { data, width } = await this.#run(batch.map((index) => encoded[index]));
+      const { data, width } = await this.session.vectors(batch.map((index) => encoded[index]), this.tokenizer.pad);
       batch.forEach((index, row) => (vectors[index] = this.#finish(data.slice(row * width, (row + 1) * width), dimension)));
       done += batch.length;
       onProgress?.({ done, total: texts.length });
     }
     return vectors;
-  }
-
-  async #run(rows) {
-    const length = Math.max(...rows.map(({ ids }) => ids.length));
-    const fill = (value, padding) => {
-      const filled = new Int32Array(rows.length * length).fill(padding);
-      rows.forEach((row, index) => filled.set(value(row), index * length));
-      return filled;
-    };
-    const feeds = {
-      input_ids: fill(({ ids }) => ids, this.tokenizer.pad),
-      attention_mask: fill(({ ids }) => ids.map(() => 1), 0),
-      token_type_ids: fill(({ types }) => types, 0),
-    };
-    return this.session.run(feeds, rows.length, length);
   }
 
   /** Shorter vectors where the model was trained for them, brought back to length 1. */
@@ -96,26 +70,6 @@ export class Engine {
     const length = Math.hypot(...cut);
     return length > 0 ? cut.map((value) => value / length) : cut;
   }
-}
-
-/** The wasm of a bundle's own with the model in its memory. */
-async function openSession(glue, wasm, parts, { threads, times, gpu }) {
-  // Emscripten would take Deno for Node, whose `require` wants a file.
-  if (inDeno) globalThis.process = undefined;
-  const { default: factory } = await import(/* @vite-ignore */ /* webpackIgnore: true */ glue);
-  const module = await startRuntime(factory, wasm, { threads, glue });
-  times.runtime = performance.now();
-  const size = sizeOf(parts);
-  const at = Session.reserve(module, size);
-  fill(parts, (part, place) => module.HEAPU8.set(part, at + place));
-  return Session.open(module, at, size, { gpu });
-}
-
-const sizeOf = (parts) => parts.reduce((sum, part) => sum + part.length, 0);
-
-/** Each part to where it belongs; `parts` is empty after that, so that no copy stays. */
-function fill(parts, set) {
-  for (let place = 0, part; (part = parts.shift()); place += part.length) set(part, place);
 }
 
 async function openTokenizer(assets, { kind, code }, table, options) {

@@ -1,22 +1,45 @@
 // One model on ONNX Runtime's WebAssembly build, through the C API that the wasm exports (js/web/lib/wasm in upstream's
 // tree calls the same functions; of it this page needs one input type, one output and no tensors of its own).
 
+import { moduleAddress } from "./assets.mjs";
+import { notTaken, RuntimeError, StoppedError } from "./failures.mjs";
+import { inDeno } from "./platform.mjs";
+
 const INT64 = 7;
 const ON_CPU = 1;
 
-/** The runtime refused something, and can be asked something else; the message is its own. */
-export class RuntimeError extends Error {
-  name = "RuntimeError";
+/**
+ * A session to be: the files that it wants, each with where it goes, and `open`, which makes it of them.
+ * @param {import("./assets.mjs").Assets} assets
+ */
+export function sessionOf(assets, runtime, parts, { direct, signal, threads }) {
+  const files = { parts: [] };
+  const glue = moduleAddress(assets, runtime.glue, { direct, signal });
+  glue.catch(() => {});
+  return {
+    wanted: [{ asset: runtime.wasm, into: (bytes) => (files.wasm = bytes) }, ...parts.map((asset, index) => ({ asset, into: (bytes) => (files.parts[index] = bytes) }))],
+    async open(times) {
+      const { address, release } = await glue;
+      const session = await openSession(address, files, { threads, times, gpu: runtime.gpu });
+      // Threads that start later start from there.
+      if (threads === 1) await release();
+      return session;
+    },
+  };
 }
 
-/** The runtime stopped, as after a trap: nothing that it still says is to be believed. */
-export class StoppedError extends Error {
-  name = "RuntimeError";
-}
-
-/** This browser, or the page's policy, does not take the runtime. */
-export class UnsupportedError extends Error {
-  name = "UnsupportedError";
+/** The wasm of a bundle's own with the model in its memory. */
+async function openSession(glue, { wasm, parts }, { threads, times, gpu }) {
+  // Emscripten would take Deno for Node, whose `require` wants a file.
+  if (inDeno) globalThis.process = undefined;
+  const { default: factory } = await import(/* @vite-ignore */ /* webpackIgnore: true */ glue);
+  const module = await startRuntime(factory, wasm, { threads, glue });
+  times.runtime = performance.now();
+  const size = parts.reduce((sum, part) => sum + part.length, 0);
+  const at = Session.reserve(module, size);
+  // `parts` is empty after that, so that no copy stays.
+  for (let place = at, part; (part = parts.shift()); place += part.length) module.HEAPU8.set(part, place);
+  return Session.open(module, at, size, { gpu });
 }
 
 /**
@@ -46,13 +69,6 @@ export async function startRuntime(factory, wasm, { threads = 1, glue } = {}) {
   ]);
   if (module._OrtInit(threads, 4) !== 0) throw new RuntimeError(lastError(module));
   return module;
-}
-
-function notTaken(error) {
-  if (!(error instanceof WebAssembly.CompileError)) return error;
-  const forbidden = /policy|unsafe-eval|disallowed by embedder/i.test(error.message);
-  const why = forbidden ? "the Content-Security-Policy forbids it (script-src 'wasm-unsafe-eval' allows it)" : error.message;
-  return new UnsupportedError(`WebAssembly cannot be compiled here: ${why}`);
 }
 
 export class Session {
@@ -130,6 +146,25 @@ export class Session {
 
   get inputs() {
     return this.#names.map(({ name }) => name);
+  }
+
+  /**
+   * @param {{ids: number[], types: number[]}[]} rows  padded here to the longest, with `pad`
+   * @returns {Promise<{data: Float32Array, width: number}>}  float32 [rows, width]
+   */
+  vectors(rows, pad) {
+    const length = Math.max(...rows.map(({ ids }) => ids.length));
+    const fill = (value, padding) => {
+      const filled = new Int32Array(rows.length * length).fill(padding);
+      rows.forEach((row, index) => filled.set(value(row), index * length));
+      return filled;
+    };
+    const feeds = {
+      input_ids: fill(({ ids }) => ids, pad),
+      attention_mask: fill(({ ids }) => ids.map(() => 1), 0),
+      token_type_ids: fill(({ types }) => types, 0),
+    };
+    return this.run(feeds, rows.length, length);
   }
 
   /**

@@ -1,8 +1,8 @@
 // The worker of a bundle: what a page asks, in messages, one after the other.
 
 import { Engine } from "./engine.mjs";
+import { StoppedError } from "./failures.mjs";
 import { inNode } from "./platform.mjs";
-import { StoppedError } from "./session.mjs";
 
 const port = inNode ? (await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:worker_threads")).parentPort : globalThis;
 const stops = new Map();

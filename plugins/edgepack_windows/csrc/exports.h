@@ -5,5 +5,7 @@ EXPORT(int, embed_texts, (const void *bundle, const char *const *texts, const si
 EXPORT(const char *, embed_label, (const void *bundle, size_t index), (bundle, index))
 EXPORT(int, embed_scores, (const void *bundle, const char *query, const char *const *texts, const size_t *lengths, size_t count, float *scores, char *error, size_t size), (bundle, query, texts, lengths, count, scores, error, size))
 EXPORT(int, embed_outputs, (const void *bundle, const char *const *texts, const size_t *lengths, size_t count, float *vectors, void *sparse, void *multi_vector, char *error, size_t size), (bundle, texts, lengths, count, vectors, sparse, multi_vector, error, size))
+EXPORT(int, embed_tokens, (const void *bundle, const char *text, const size_t *length, uint32_t *ids, size_t room, size_t *count, char *error, size_t size), (bundle, text, length, ids, room, count, error, size))
+EXPORT(int, embed_similarity, (const void *bundle, const char *const *texts, const size_t *lengths, double *similarity, char *error, size_t size), (bundle, texts, lengths, similarity, error, size))
 EXPORT_VOID(embed_free_rows, (void *rows), (rows))
 EXPORT_VOID(embed_close, (void *bundle), (bundle))

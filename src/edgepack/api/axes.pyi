@@ -16,9 +16,9 @@ from edgepack.foundry.processor import Sysroot as Sysroot
 from edgepack.foundry.processors.aarch64 import AARCH64 as AARCH64
 from edgepack.foundry.processors.disassembler import disassembler as disassembler
 from edgepack.foundry.processors.x86_64 import X86_64 as X86_64
-from edgepack.foundry.toolchains.toolchain import CLibrary as CLibrary
+from edgepack.foundry.toolchain import CLibrary as CLibrary
+from edgepack.models.export.architecture import Architecture as Architecture
 from edgepack.plugins.checks import Check as Check
-from edgepack.plugins.spec import Architecture as Architecture
 from edgepack.plugins.spec import OpenDevice as OpenDevice
 from edgepack.plugins.spec import OpenStore as OpenStore
 from edgepack.plugins.spec import Packager as Packager

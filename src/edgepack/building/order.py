@@ -8,13 +8,12 @@ from edgepack.bundles.disk_space import require_room
 from edgepack.bundles.manifest import bundle_name
 from edgepack.bundles.packages import Packagers, packagers_of
 from edgepack.bundles.place import require_free, require_writable
-from edgepack.errors import MissingToolError, TargetError, UsageError, VerificationError
+from edgepack.errors import MissingToolError, ModelError, TargetError, UsageError, VerificationError
 from edgepack.models.find.source import ingest, name_of
 from edgepack.models.inspection import TABLE_TARGETS
 from edgepack.models.read.static import is_static_source
 from edgepack.plugins.builder import Builder, RegisteredBuilder
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import PluginHost
 from edgepack.recipes.expected import Expected
 from edgepack.recipes.registry import passes_of
 from edgepack.records.model import ModelSource
@@ -33,7 +32,7 @@ COMPILED = 500_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What is to be built, where, and by whom."""
+    """Order for a build: the target, the model, the output folder, and how the bundle is made."""
 
     target: Target
     model: str | None
@@ -50,8 +49,10 @@ class Order:
     context: HostContext
 
     def destination(self, name: str) -> Path:
-        """The bundle's folder, of a model of this name. Raises ``OutputError`` for one that is taken."""
-        folder = self.output / bundle_name(name, self.target)
+        """The bundle's folder, of a model of this name. Raises ``ModelError`` for no name, ``OutputError`` for a folder that is taken."""
+        if not name.isprintable():
+            raise ModelError(f"the model is called {name!r}, which cannot be shown", hint="rename its folder")
+        folder = self.output / bundle_name(name, self.target.name)
         require_free(folder, force=self.force)
         return folder
 
@@ -65,10 +66,10 @@ def place_order(
     bench: bool,
     prices: Path | None,
     key: PrivateKey | None,
-    host: PluginHost,
     context: HostContext,
 ) -> Order:
     """The order, of which everything was checked that needs no model: nothing is fetched for one that cannot be carried out."""
+    host = context.plugins()
     for unread in host.unread_tables(target):
         context.warn(f"target {target.name}: {unread} belongs to no installed plugin")
     _require_key(target, key)

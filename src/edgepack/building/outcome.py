@@ -13,7 +13,6 @@ from edgepack.bundles.provenance import provenance_file
 from edgepack.errors import PluginError
 from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import PluginHost
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
 from edgepack.signing.keys import PrivateKey
@@ -23,7 +22,7 @@ from edgepack.verifier.trusted_bundles import remember
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a build made."""
+    """Result of a build: the bundle, its report, and the files that were written."""
 
     bundle: Bundle
     report: Report
@@ -38,7 +37,7 @@ class Outcome:
 
 
 def report_file_of(directory: Path) -> Path:
-    """Where a bundle's report lies: beside the bundle, so that it is no part of what devices get."""
+    """Path of a bundle's report: beside the bundle, so that it is no part of what devices get."""
     return directory.with_name(directory.name + ".report.json")
 
 
@@ -49,20 +48,20 @@ def withdraw(files: Iterable[Path]) -> None:
         signature_of(path).unlink(missing_ok=True)
 
 
-def hand_over(outcome: Outcome, key: PrivateKey | None, host: PluginHost, context: HostContext) -> None:
+def hand_over(outcome: Outcome, key: PrivateKey | None, context: HostContext) -> None:
     """Sign what is sent, remember the bundle as made here, and tell plugins of it. Raises ``PluginError`` for one that changes it."""
     if key is not None:
         for file in (*outcome.sent, outcome.report_file):
             sign_file(file, key)
     remember(outcome.report.digest, report=sha256_of(outcome.report_file), store=context.store)
-    for plugin, tell in host.told_when_written():
+    for plugin, tell in context.plugins().told_when_written():
         with _unchanged_by(plugin, outcome):
             tell(outcome.bundle, outcome.report)
 
 
 @contextmanager
 def _unchanged_by(plugin: str, outcome: Outcome) -> Iterator[None]:
-    """What a plugin is told of is still what was verified, or no longer has its name. Raises ``PluginError``."""
+    """Guard around a plugin's hook: a file that the hook changed loses its name. Raises ``PluginError``."""
     before = {file: sha256_of(file) for file in (outcome.report_file, *outcome.sent)}
     try:
         yield
@@ -83,7 +82,7 @@ def _unchanged_by(plugin: str, outcome: Outcome) -> Iterator[None]:
 
 
 def _set_aside(changed: Sequence[Path], plugin: str) -> Iterator[Path]:
-    """What was changed, under names that say so: nobody takes it for what was verified."""
+    """Move changed files away, under names that say so: nobody takes them for what was verified."""
     for path in changed:
         names = (path.with_name(f"{path.name}.changed-by-{plugin}{at or ''}") for at in count())
         aside = next(name for name in names if not os.path.lexists(name))

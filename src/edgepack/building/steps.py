@@ -44,7 +44,7 @@ from edgepack.verifier.run import BundleRunner
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What the builder made, and what was found of it."""
+    """Parts of a bundle: what the builder made, and what the host found of it."""
 
     source: ModelSource
     model: PreparedModel
@@ -174,7 +174,7 @@ def judge(
 
 
 def _require_untouched(bundle: Bundle) -> None:
-    """What ran must still be what was assembled: a program that changes its bundle is not shipped."""
+    """Check that the bundle is still as it was assembled: a program that changes its bundle is not shipped."""
     try:
         open_bundle(bundle.directory)
     except BundleError as error:

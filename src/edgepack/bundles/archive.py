@@ -32,7 +32,7 @@ TEXTS = (".txt", ".json")
 
 
 def archive_of(directory: Path) -> Path:
-    """Where the archive of the bundle in this folder lies."""
+    """Path of the archive of the bundle in this folder."""
     return directory.with_name(directory.name + ".tar.zst")
 
 
@@ -117,7 +117,7 @@ def unpack_bundle(archive: Path, destination: Path, *, most: int | None = None) 
     return destination
 
 
-def unpack_layers(layers: Sequence[Path], folder: Path, *, most: int | None = None) -> None:
+def unpack_layers(layers: Sequence[Path], folder: Path) -> None:
     """Lay a bundle, of whose files each archive holds some, out in ``folder``.
 
     The bundle lies where one of them has the manifest; what is beside it is left out. Raises ``BundleError`` as ``unpack_bundle`` does,
@@ -127,7 +127,7 @@ def unpack_layers(layers: Sequence[Path], folder: Path, *, most: int | None = No
     try:
         tops = []
         for archive in layers:
-            tops.append(_top(archive, Budget.of(archive, most=most)))
+            tops.append(_top(archive, Budget.of(archive)))
         top = next((found for found in tops if found is not None), None)
         if top is None:
             raise BundleError(f"there is no {MANIFEST} in it", hint="it is not a bundle that edgepack packed")
@@ -138,7 +138,7 @@ def unpack_layers(layers: Sequence[Path], folder: Path, *, most: int | None = No
                 where=partial(_below, top),
                 kinds=("file", "link"),
                 executables=True,
-                budget=Budget.of(archive, most=most),
+                budget=Budget.of(archive),
             )
     except BadArchive as error:
         raise BundleError(

@@ -138,7 +138,7 @@ def _bill(
     shipped = [file for file in files if file["part"] == "model"]
     return sbom(
         components,
-        name=bundle_name(model.source.name, target),
+        name=bundle_name(model.source.name, target.name),
         summary=target.summary,
         model_card=model_card(model, target.model, shipped),
         kind=runtime.kind if runtime else None,
@@ -149,7 +149,7 @@ def _bill(
 
 
 def _libraries(runtime: RuntimeArtifact | None, runner: RunnerArtifact) -> tuple[Path, ...]:
-    """What goes into ``lib/``: nothing where the runtime is linked into the program or placed by the runner."""
+    """Files of ``lib/``: none where the runtime is linked into the program or placed by the runner."""
     if runtime is None or runtime.library is None or runner.placement is not None:
         return ()
     return (runtime.library, *runtime.companions)

@@ -42,7 +42,7 @@ class Component:
 
     @property
     def known(self) -> Known | None:
-        """What edgepack knows of it, whatever its version; nothing of what a plugin of others brings."""
+        """Entry of this component in edgepack's own list, for any version; ``None`` for a plugin's component."""
         return None if self.kind == MODEL else known_components().get(self.name)
 
 
@@ -118,7 +118,7 @@ def _model(source: ModelSource) -> Component:
 
 
 def revision(source: ModelSource) -> str:
-    """What a model is told apart by: its weights."""
+    """Version of a model, told by its weights."""
     weights = [file.sha256 for file in source.files if file.path.endswith((".safetensors", ".onnx", ".bin"))]
     return f"sha256:{weights[0][:12]}" if weights else UNKNOWN
 
@@ -157,7 +157,7 @@ def _runtime(runtime: RuntimeArtifact) -> list[Component]:
 
 
 def _component(runtime: RuntimeArtifact) -> str:
-    """What its licence text is filed under."""
+    """Name under which the runtime's licence text is filed."""
     return "onnxruntime" if runtime.name == ONNX_RUNTIME else runtime.name
 
 

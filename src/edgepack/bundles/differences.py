@@ -53,7 +53,7 @@ def _of_files(one: Path, other: Path, name: str) -> str | None:
 
 
 def _offset(one: Path, other: Path) -> int:
-    """Where the bytes of two files differ first; the shorter one's length where one begins with the other."""
+    """Offset of the first byte that differs; the shorter file's length where one begins with the other."""
     at = 0
     with one.open("rb") as first, other.open("rb") as second:
         while True:

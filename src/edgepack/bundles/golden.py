@@ -77,7 +77,7 @@ def read_golden(bundle: Bundle) -> tuple[list[str], list[list[float]]]:
 
 
 def golden_vectors(model: PreparedModel, source: ModelSource, *, context: BuildContext) -> list[list[float]]:
-    """What the finished bundle is to answer to ``TEXTS``, by the stock onnxruntime package, float [len(TEXTS), dimension].
+    """Expected vectors of the finished bundle for ``TEXTS``, by the stock onnxruntime package, float [len(TEXTS), dimension].
 
     Made from the prepared model's oracle where it names one, else from the file that ships. A file that ONNX Runtime does not
     read has those of the full-precision model, ``source``: no plugin writes down what it is compared with.

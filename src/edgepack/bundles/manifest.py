@@ -98,30 +98,30 @@ def is_part_name(name: str) -> bool:
     return re.fullmatch(r"[a-z][a-z0-9-]{0,31}", name) is not None and name != "manifest"
 
 
-def bundle_name(model: str, target: Target) -> str:
-    """``MODEL-TARGET``, without the model's organisation."""
-    return f"{model.rpartition('/')[2]}-{target.name}"
+def bundle_name(model: str, target: str) -> str:
+    """``MODEL-TARGET``, without the model's organisation, in letters that no shell, unit or package's script reads as more than letters."""
+    return re.sub(r"[^\w.+-]+", "-", f"{model.rpartition('/')[2]}-{target}").lstrip(".-")
 
 
 def model_path(model: PreparedModel, runner: RunnerArtifact) -> str:
-    """Where the model, or the first piece of it, lies in a bundle."""
+    """Path in a bundle of the model, or of its first piece."""
     return runner.placement.model[0] if runner.placement else f"model/model{model.file.suffix}"
 
 
 def runtime_path(runtime: RuntimeArtifact, runner: RunnerArtifact) -> str:
-    """Where the runtime lies in a bundle; where it is linked into the program, that is the file that holds it."""
+    """Path in a bundle of the runtime; where it is linked into the program, of the file that holds it."""
     if runner.placement is not None:
         return runner.placement.runtime
     return runner.program if runtime.library is None else f"lib/{runtime.library.name}"
 
 
 def cpu_model_path(file: Path) -> str:
-    """Where the model's form for the processor lies."""
+    """Path in a bundle of the model's form for the processor."""
     return f"model/cpu{file.suffix}"
 
 
 def tokenizer_path(runner: RunnerArtifact) -> str:
-    """Where the tokenizer lies in a bundle: tokenizer.json, or what the runner has instead."""
+    """Path in a bundle of the tokenizer: tokenizer.json, or the file that the runner has instead."""
     if runner.placement is not None:
         return runner.placement.tokenizer
     return TOKENIZER if runner.tokenizer is None else f"model/{runner.tokenizer.name}"
@@ -141,7 +141,7 @@ def build_manifest(
     """The manifest (schema 1) of a bundle with these files, as ``file_entry`` says them."""
     return {
         "schema": SCHEMA,
-        "name": bundle_name(model.source.name, target),
+        "name": bundle_name(model.source.name, target.name),
         "version": target.version,
         "edgepack": edgepack.__version__,
         "target": _target_section(target),
@@ -186,20 +186,19 @@ def _runtime_section(runtime: RuntimeArtifact, runner: RunnerArtifact) -> dict[s
 def _command(runner: RunnerArtifact, source: ModelSource) -> list[str] | None:
     if runner.command is None:
         return None
-    compared = source.head is None and (source.outputs is None or source.outputs.dense)
-    features = () if compared else ("--features",)
+    features = ("--features",) if source.ranks else ()
     return list(runner.command or (runner.program, *features, *JSON_LINES))
 
 
 def _visits_section(runner: RunnerArtifact) -> dict[str, Any]:
-    """What a device asks a server for, where it downloads files and not the bundle."""
+    """Files that a device asks a server for, where it downloads files and not the bundle."""
     if runner.placement is None or not runner.placement.cold:
         return {}
     return {"visits": {"cold": list(runner.placement.cold), "warm": list(runner.placement.warm)}}
 
 
 def _gate_section(options: ModelOptions) -> dict[str, Any]:
-    """What the bundle was held to; ``{"gate": "off", …}`` where it was held to nothing."""
+    """Limits of the gate for this bundle; ``{"gate": "off", …}`` where it was off."""
     unasked = vars(ModelOptions())
     asked = {key: at for key, at in vars(options).items() if key in LIMITS and at != unasked[key]}
     return {"gate": options.gate, **asked}
@@ -225,7 +224,7 @@ def _target_section(target: Target) -> dict[str, Any]:
 
 
 def _model_section(model: PreparedModel, runner: RunnerArtifact) -> dict[str, Any]:
-    """What derives from the source alone, and what was made of it."""
+    """Description of the model: what derives from the source alone, and what was made of it."""
     found = source_section(model.source)
     # In the order in which manifests have always had them: same inputs, same bytes.
     named = {key: found.pop(key) for key in NAMED if key in found}
@@ -349,9 +348,17 @@ def _check_kinds(path: Path, manifest: Mapping[str, Any]) -> None:
             for key, kind, default in (("path", str, None), ("sha256", str, None), ("size", int, 0))
         ):
             raise BundleError(f"{path}: an entry under source_files is not complete")
-    # A line of ours begins with it.
-    if not manifest["name"].isprintable() or not 0 < len(manifest["name"]) <= LONGEST_NAME:
-        raise BundleError(f"{path}: the bundle's name is not one that can be shown")
+    # A line of ours begins with it, and a folder in an archive has it.
+    name = manifest["name"]
+    if (
+        not name.isprintable()
+        or not 0 < len(name) <= LONGEST_NAME
+        or name.startswith(".")
+        or {*name} & {*"/\\"}
+    ):
+        raise BundleError(
+            f"{path}: the bundle's name is not one that a folder can have and that can be shown"
+        )
 
 
 def _check_form(path: Path, manifest: Any) -> None:
@@ -443,7 +450,7 @@ def _check_link(directory: Path, name: str, folders: Set[str]) -> None:
 
 
 def _check_present(directory: Path, path: Path, *, known: Set[str]) -> None:
-    """What lies in the folder must be known, and of modes that let nobody change it or borrow another's rights."""
+    """Check that a file of the folder is known, and that its mode lets nobody change it or borrow another's rights."""
     name = path.relative_to(directory).as_posix()
     if name not in known:
         raise BundleError(

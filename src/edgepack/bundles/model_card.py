@@ -14,7 +14,7 @@ from edgepack.records.target import ModelOptions
 def model_card(
     model: PreparedModel, options: ModelOptions, shipped: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What CycloneDX wants to know of a machine-learning model, but for its name, version and licence.
+    """Model card of CycloneDX, but for its name, version and licence.
 
     ``shipped``: the bundle's files that hold it, as the manifest lists them.
     """

@@ -82,7 +82,7 @@ def _head_section(head: Head) -> dict[str, Any]:
 
 
 def outputs_section(outputs: Outputs) -> dict[str, Any]:
-    """What a model gives beside, or in the place of, one vector a text, as its program reads it."""
+    """Outputs beside, or in the place of, one vector a text, in the form that the program reads."""
     said: dict[str, Any] = {"dense": outputs.dense}
     if sparse := outputs.sparse:
         of = "vocabulary" if sparse.vocabulary else "tokens"
@@ -94,6 +94,6 @@ def outputs_section(outputs: Outputs) -> dict[str, Any]:
 
 
 def _side_section(side: Side) -> dict[str, Any]:
-    """What of it is not as usual."""
+    """Settings of one side, queries or documents, that differ from the usual ones."""
     said = {name: value for name, value in asdict(side).items() if value != getattr(Side(), name)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}

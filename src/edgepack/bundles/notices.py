@@ -18,7 +18,7 @@ def write_notices(folder: Path, components: Iterable[Component]) -> None:
 
 
 def index(components: Iterable[Component]) -> str:
-    """What is in the bundle, in which version, and where its licence is."""
+    """Table of the bundle's components: name, version, and the file with the licence."""
     rows = [("component", "version", "licence")]
     rows += [(component.name, component.version, component.file) for component in components]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]

@@ -34,7 +34,7 @@ class Package:
 
 
 def packagers_of(target: Target, context: BuildContext) -> Packagers:
-    """What makes the target's forms, asked whether it can; or ``TargetError`` with the nearest name."""
+    """Packagers of the target's package forms, asked whether they can. Raises ``TargetError`` with the nearest name."""
     known = context.extensions(AXIS)
     for name in target.packages:
         if name not in known:

@@ -27,7 +27,7 @@ _MADE_UP = "-[a-z0-9_]{8}"
 
 @dataclass(frozen=True, kw_only=True)
 class FolderKind:
-    """What may be replaced: nothing but a folder of the same kind."""
+    """Kind of output folder; only a folder of the same kind is replaced."""
 
     name: str
     is_one: Callable[[Path], bool] = field(repr=False)

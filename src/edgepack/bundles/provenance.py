@@ -33,12 +33,12 @@ _NOT_OF_THE_PACKAGE = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json")
 
 
 def provenance_file(directory: Path) -> Path:
-    """Where a bundle's provenance lies: beside the bundle."""
+    """Path of a bundle's provenance: beside the bundle."""
     return directory.with_name(directory.name + ".provenance.json")
 
 
 def dependencies_of(source: ModelSource, runtime: RuntimeArtifact | None) -> list[dict[str, Any]]:
-    """What goes into a bundle, as in-toto's resource descriptors: the model's files, source archives, wheels, Python packages."""
+    """Inputs of a bundle as in-toto's resource descriptors: the model's files, source archives, wheels, Python packages."""
     model = [
         {"name": file.path, "uri": source.origin, "digest": {"sha256": file.sha256}}
         for file in sorted(source.files, key=lambda file: file.path)

@@ -88,7 +88,7 @@ def _component(
 
 
 def _license(said: str, *, spdx: bool) -> dict[str, Any]:
-    """What a model's card says is an identifier only where edgepack knows it as one."""
+    """Licence in CycloneDX's form; the words of a model's card are an identifier only where edgepack knows it as one."""
     if not spdx and said not in ("Apache-2.0", "MIT"):
         return {"license": {"name": said}}
     single = re.fullmatch(r"[\w.+-]+", said) and not said.startswith("LicenseRef-")
@@ -140,7 +140,7 @@ def _searched(components: Iterable[Component]) -> Iterator[dict[str, str]]:
 def _vulnerabilities(
     components: Iterable[Component], kind: str | None, operators: Operators | None
 ) -> Iterator[dict[str, Any]]:
-    """What is published of the components in these versions, and what it means here."""
+    """Published vulnerabilities of the components in these versions, and what they mean here."""
     names = None if operators is None else {f"{each.domain}:{each.name}" for each in operators.kernels}
     versions = {component.name: component.version for component in components}
     for known in known_vulnerabilities():

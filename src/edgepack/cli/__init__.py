@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 INSISTENT = 3
 """Interrupts after which a plugin that catches them is not asked again."""
+LONGEST = 20_000
+"""Letters of an error."""
 NO_READER = 141
 """What a shell calls the end of a program that wrote to a closed pipe."""
 
@@ -131,7 +133,7 @@ def main() -> NoReturn:
 
         sys.exit(shell_complete(cli, {}, "edgepack", listings.COMPLETE_VARIABLE, instruction))
     if said := wrong_python():
-        _show_error(MissingToolError(said[0], hint=said[1]))
+        show_error(MissingToolError(said[0], hint=said[1]))
         sys.exit(MissingToolError.exit_code)
     with suppress(Exception):  # without a stderr
         faulthandler.enable()  # a crash of native code names the Python line that called it
@@ -172,7 +174,7 @@ def main() -> NoReturn:
         if meta.get("edgepack.debug"):
             logging.getLogger("edgepack").exception("failed")
         error = _in_two_lines(exception)
-        _show_error(error)
+        show_error(error)
         code = error.exit_code
     end(code)
 
@@ -200,7 +202,14 @@ def _in_two_lines(exception: Exception) -> EdgepackError:
     )
 
 
-def _show_error(error: EdgepackError) -> None:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {shown(indented(error.message))}", err=True)
+def _cut(text: str) -> str:
+    """A message without its middle, where a stranger's word of megabytes is in it; the end says what a compiler said last."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
+
+
+def show_error(error: EdgepackError) -> None:
+    click.echo(
+        f"{click.style('error:', fg='red', bold=True)} {shown(indented(_cut(error.message)))}", err=True
+    )
     if error.hint:
-        click.echo(f"{click.style('hint:', fg='cyan')} {shown(indented(error.hint))}", err=True)
+        click.echo(f"{click.style('hint:', fg='cyan')} {shown(indented(_cut(error.hint)))}", err=True)

@@ -103,18 +103,13 @@ def _open(options: RuntimeOptions, platform: RuntimePlatform, context: BuildCont
 @common_options
 def export_command(
     file: Path | None,
-    target_name: str | None,
-    kind: RuntimeKind,
-    arch: str,
-    glibc: str | None,
-    with_ml: bool,
-    threads: bool,
     wheel: bool,
     folder: Path,
     full: bool,
     with_sources: bool,
     offline: bool,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Export the compiled objects of ONNX Runtime to one FILE.
 
@@ -130,8 +125,8 @@ def export_command(
 
     if wheel and file is not None:
         raise UsageError("a wheel's name is given, its folder is not", hint=f"--wheel --output {file.parent}")
-    options, platform = _chosen(target_name, kind=kind, arch=arch, glibc=glibc, threads=threads, ml=with_ml)
-    end = "-threads" if threads else ""
+    options, platform = _chosen(**asked)
+    end = "-threads" if asked["threads"] else ""
     output = file or Path(f"kernels-{options.kind}-{options.platform.arch}{end}.tar.zst")
     with host_context(offline=offline) as context, context.story.step("export"):
         if wheel:
@@ -156,7 +151,13 @@ def export_command(
 
 
 def _chosen(
-    target: str | None, *, kind: RuntimeKind, arch: str, glibc: str | None, threads: bool, ml: bool
+    *,
+    target_name: str | None,
+    kind: RuntimeKind,
+    arch: str,
+    glibc: str | None,
+    threads: bool,
+    with_ml: bool,
 ) -> tuple[RuntimeOptions, RuntimePlatform]:
     """Those of a target, or what the options say. Raises ``UsageError`` for what there is no archive of."""
     from edgepack.foundry.platform import RuntimeOptions
@@ -167,13 +168,13 @@ def _chosen(
 
     host = load_plugins()
     platforms = host.extensions("platform")
-    if target is not None:
-        named = library_options(target, recipe=None, kind=None, glibc=glibc, threads=threads, host=host)
-        options = replace(named.runtime, ml=ml)
+    if target_name is not None:
+        named = library_options(target_name, recipe=None, kind=None, glibc=glibc, threads=threads, host=host)
+        options = replace(named.runtime, ml=with_ml)
         platform = find_platform(options.platform, platforms)
     else:
         device, platform = platform_on(processor_name(arch), platforms)
-        options = RuntimeOptions(platform=device, kind=kind, glibc=glibc, threads=threads, ml=ml)
+        options = RuntimeOptions(platform=device, kind=kind, glibc=glibc, threads=threads, ml=with_ml)
     platform.check(options)
     return options, platform
 

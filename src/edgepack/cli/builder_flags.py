@@ -16,7 +16,7 @@ ANY_FLAG = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 
 def builder_flags(context: click.Context, known: OptionTable) -> tuple[tuple[str, ...], list[str]]:
-    """What a command did not know: flags, as ``--set`` would say them, and the words that are none.
+    """Sort a command's unknown words: into flags, as ``--set`` would say them, and the rest.
 
     A list's flag may come more than once. Raises what click raises for flags that nobody knows, and values that are missing.
     """

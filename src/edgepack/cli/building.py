@@ -83,25 +83,19 @@ def _complete_name(
 def build(
     names: tuple[str, ...],
     file: Path | None,
-    dry_run: bool,
-    force: bool,
-    jobs: int | None,
-    shard: str | None,
-    store: str | None,
-    executor: str | None,
-    scheduler: str | None,
     sign: Path | None,
     on_devices: bool,
     report_file: Path | None,
     offline: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Build the bundles of a project whose inputs changed.
 
     NAME selects bundles: a model, a target or MODEL:TARGET of the project. Without NAME, all bundles are built. A bundle
     that fails does not stop the others; the exit code is that of the first failure.
     """
-    if on_devices and dry_run:
+    if on_devices and options["dry_run"]:
         raise click.UsageError("--on proves what was built, and --dry-run builds nothing")
     from edgepack import python_api
     from edgepack.project.report import COLUMNS, as_dict, require_form, row_of, summary, write_report
@@ -109,31 +103,12 @@ def build(
     if report_file is not None:
         require_form(report_file)
     started = time.monotonic()
-    password = None if sign is None else password_of(sign)
-    results = python_api.build(
-        file,
-        only=names,
-        shard=shard,
-        jobs=jobs,
-        executor=executor,
-        scheduler=scheduler,
-        store=store,
-        dry_run=dry_run,
-        force=force,
-        key=sign,
-        password=password,
-        offline=offline,
-        progress=not as_json,
-    )
+    asked: dict[str, Any] = {"key": sign, "password": None if sign is None else password_of(sign)}
+    asked |= {"offline": offline, "progress": not as_json}
+    results = python_api.build(file, only=names, **options, **asked)
     proofs = []
     if on_devices:
-        asked: dict[str, Any] = {
-            "key": sign,
-            "password": password,
-            "offline": offline,
-            "progress": not as_json,
-        }
-        proofs = python_api.prove(results, project=file, force=force, **asked)
+        proofs = python_api.prove(results, project=file, force=options["force"], **asked)
     seconds = time.monotonic() - started
     if report_file is not None:
         write_report(report_file, results, seconds=seconds)
@@ -160,7 +135,7 @@ def _proof_row(proof: DeviceProof) -> dict[str, str]:
 
 
 def _tell_hints(failed: list[Result]) -> None:
-    """What to do, for each failure: the table says what is wrong."""
+    """Print the hint of each failure: the table says what is wrong."""
     for each in failed:
         if each.error and each.error.hint:
             say(f"{each.label}: {each.error.hint}", err=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -32,11 +31,10 @@ from edgepack.cli.output import print_json, print_rich, say
 from edgepack.cli.signing import password_of, private_key
 from edgepack.errors import NotVerifiedError, UsageError
 from edgepack.records.bundle import Bundle
-from edgepack.records.target import GateLevel, Reading, Target
+from edgepack.records.target import GateLevel, Reading
 from edgepack.terminal_text import foreign
 
 if TYPE_CHECKING:
-    from edgepack.plugins.context import HostContext
     from edgepack.plugins.host import PluginHost
     from edgepack.records.device import DeviceResult, OnDevices
 
@@ -118,14 +116,11 @@ def bundle(
     from edgepack import pipeline
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
+    from edgepack.suitability.default import target_for
+    from edgepack.targets import overrides_of
 
     host = load_plugins()
-    if recipe:
-        overrides = (*overrides, f"model.recipe={recipe}")
-    if gate:
-        overrides = (*overrides, f"model.gate={gate}")
-    if formats:
-        overrides = (*overrides, f"package.formats={json.dumps(formats)}")
+    overrides = (*overrides, *overrides_of(recipe=recipe, gate=gate, packages=formats))
     overrides, words = with_flags(host, target_name, overrides, click_context)
     model = one_model(*words, model)
     if sign and check_reproducible:
@@ -135,7 +130,7 @@ def bundle(
         )
     key = None if sign is None else private_key(sign)
     with host_context(offline=offline, host=host) as context:
-        target = named_or_chosen(target_name, overrides, reading, model, host=host, context=context)
+        target = target_for(target_name, model, overrides, reading, context=context)
         outcome = pipeline.build(
             target,
             model=model,
@@ -144,7 +139,6 @@ def bundle(
             bench=bench,
             prices=prices,
             key=key,
-            host=host,
             context=context,
         )
         if check_reproducible:
@@ -173,26 +167,6 @@ def with_flags(
     return (*overrides, *flags), words
 
 
-def named_or_chosen(
-    name: str | None,
-    overrides: tuple[str, ...],
-    reading: Reading,
-    model: str | None,
-    *,
-    host: PluginHost,
-    context: HostContext,
-) -> Target:
-    """The target that the user named, or that the model chooses, which is said."""
-    from edgepack.suitability.default import choose_target
-    from edgepack.targets import with_reading
-
-    if name is not None:
-        return with_reading(host.target(name, overrides), reading)
-    chosen = choose_target(model, overrides, reading, host=host, context=context)
-    click.echo(f"target: {chosen.target.name}: {chosen.why}; `edgepack inspect` compares all", err=True)
-    return chosen.target
-
-
 def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     """Commands to run next: try it, show it, ship it."""
     yield "\nnext:"
@@ -218,7 +192,6 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
 @click.option(
     "-t",
     "--target",
-    "target_name",
     metavar="NAME",
     shell_complete=names_of("target"),
     help="Apply the limits of this target. [default: for a bundle made on this machine, its own target's limits; "
@@ -288,26 +261,16 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
 @common_options
 def verify(
     path: Path,
-    model: str | None,
-    reading: Reading,
-    target_name: str | None,
-    min_cosine: float | None,
-    gate: GateLevel | None,
     write_vectors: Path | None,
     other_vectors: Path | None,
-    run: bool,
-    seed: int | None,
-    max_unpacked: int | None,
-    key: Path | None,
-    min_version: str | None,
     signature_only: bool,
     devices: tuple[str, ...],
     bench: bool,
     sign: Path | None,
     require_device: str | None,
     record: Path | None,
-    offline: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Check a bundle's files, run it and compare its vectors.
 
@@ -321,7 +284,7 @@ def verify(
 
     from edgepack import python_api
 
-    if require_device is not None and (devices or signature_only or run):
+    if require_device is not None and (devices or signature_only or options["run"]):
         raise click.UsageError(
             "--require-device runs nothing: it goes without --on, --run and --signature-only"
         )
@@ -330,51 +293,20 @@ def verify(
     if devices and (signature_only or write_vectors or other_vectors):
         raise click.UsageError("--on goes without --signature-only, --write-vectors and --other-vectors")
     if signature_only:
-        _say_signed(path, key, min_version, max_unpacked, as_json)
+        _say_signed(path, options, as_json)
         return
-    limits: dict[str, Any] = {"target": target_name, "min_cosine": min_cosine, "max_unpacked": max_unpacked}
     if require_device is not None:
-        required = python_api.check_device(path, require_device, key=key, record=record, **limits)
-        _say_required(path, required, as_json)
+        asked = {name: options[name] for name in ("target", "min_cosine", "max_unpacked", "key")}
+        _say_required(path, python_api.check_device(path, require_device, record=record, **asked), as_json)
         return
     if devices:
-        found = python_api.verify_on(
-            path,
-            devices,
-            model=model,
-            gate=gate,
-            reading=reading,
-            run=run,
-            seed=seed,
-            key=key,
-            min_version=min_version,
-            bench=bench,
-            record=record,
-            sign=sign,
-            password=None if sign is None else password_of(sign),
-            offline=offline,
-            progress=True,
-            **limits,
-        )
+        options |= {"bench": bench, "record": record, "sign": sign}
+        password = None if sign is None else password_of(sign)
+        found = python_api.verify_on(path, devices, **options, password=password, progress=True)
         _say_devices(found, as_json)
         return
-    result = python_api.verify(
-        path,
-        model=model,
-        target=target_name,
-        min_cosine=min_cosine,
-        gate=gate,
-        reading=reading,
-        run=run,
-        seed=seed,
-        max_unpacked=max_unpacked,
-        key=key,
-        min_version=min_version,
-        write_vectors=write_vectors,
-        other_vectors=other_vectors,
-        offline=offline,
-        progress=True,
-    )
+    options |= {"write_vectors": write_vectors, "other_vectors": other_vectors}
+    result = python_api.verify(path, **options, progress=True)
     if as_json:
         print_json(dataclasses.asdict(result))
     else:
@@ -420,16 +352,15 @@ def _say_devices(found: OnDevices, as_json: bool) -> None:
         raise click.exceptions.Exit(codes[0])
 
 
-def _say_signed(
-    path: Path, key: Path | None, min_version: str | None, max_unpacked: int | None, as_json: bool
-) -> None:
+def _say_signed(path: Path, options: Mapping[str, Any], as_json: bool) -> None:
     import dataclasses
 
     from edgepack import python_api
 
-    if key is None:
+    if options["key"] is None:
         raise click.UsageError("--signature-only requires --key")
-    found = python_api.check_signature(path, key=key, min_version=min_version, max_unpacked=max_unpacked)
+    asked = {name: options[name] for name in ("key", "min_version", "max_unpacked")}
+    found = python_api.check_signature(path, **asked)
     if as_json:
         print_json(dataclasses.asdict(found))
     else:
@@ -511,12 +442,13 @@ def fetch(
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
+    from edgepack.suitability.default import target_for
 
     host = load_plugins()
     overrides, words = with_flags(host, target_name, overrides, click_context)
     model = one_model(*words, model)
-    with host_context() as context:
-        target = named_or_chosen(target_name, overrides, reading, model, host=host, context=context)
+    with host_context(host=host) as context:
+        target = target_for(target_name, model, overrides, reading, context=context)
         builder, story = host.builder_of(target), context.story
         # Its ``make`` refuses what cannot be built, before anything is fetched.
         builder.create(target, context)
@@ -534,4 +466,4 @@ def fetch(
     if as_json:
         print_json({"model": source.name, "cache": str(context.store.root)})
     else:
-        say(f"{source.name} can now be built for {target_name} with --offline")
+        say(f"{source.name} can now be built for {target.name} with --offline")

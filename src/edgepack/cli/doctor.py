@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -88,21 +88,14 @@ SCHEMA = 1
 def doctor(
     model: str,
     reading: Reading,
-    url: str | None,
-    served_name: str | None,
-    token_env: str | None,
-    headers: tuple[str, ...],
-    program: str | None,
-    lines: bool,
     vectors: Path | None,
     texts: Path | None,
     prefix: str | None,
     max_length: int | None,
-    dimensions: int | None,
     min_cosine: float,
-    timeout: float,
     offline: bool,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Check whether a server, program or file has the right vectors.
 
@@ -122,6 +115,7 @@ def doctor(
     from edgepack.plugins.context import host_context
     from edgepack.verifier.gate import verification_texts
 
+    url, program, dimensions = asked["url"], asked["program"], asked["dimensions"]
     if sum(each is not None for each in (url, program, vectors)) != 1:
         raise UsageError(
             "give exactly one of --url, --command and --vectors",
@@ -152,9 +146,7 @@ def doctor(
                 observed = Observed(texts=tuple(said[at] for at in chosen), vectors=rows[chosen])
                 gathered = Gathered(observed=observed, sent=0)
             else:
-                with _subject(
-                    url, program, lines, served_name, token_env, headers, dimensions, timeout
-                ) as subject:
+                with _subject(**asked) as subject:
                     gathered = gather(
                         subject, verification_texts(), source.prompts, expected.length, tools.reader
                     )

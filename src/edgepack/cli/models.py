@@ -44,7 +44,6 @@ STYLES = ("fixed", "runtime")
 @click.option(
     "-f",
     "--format",
-    "model_format",
     type=click.Choice(FORMATS),
     default="ort",
     show_default=True,
@@ -57,31 +56,11 @@ STYLES = ("fixed", "runtime")
 @output_option("quantized", "Output folder.", metavar="PATH")
 @offline_option
 @common_options
-def quantize(
-    model: str | None,
-    reading: Reading,
-    recipe: str,
-    model_format: Any,
-    calibration: Path | None,
-    isa: tuple[str, ...],
-    output: Path,
-    offline: bool,
-    as_json: bool,
-) -> None:
+def quantize(model: str | None, as_json: bool, **options: Any) -> None:
     """Quantize a model and write it to a folder with its tokenizer."""
     from edgepack import python_api
 
-    made = python_api.quantize(
-        model,
-        recipe=recipe,
-        output=output,
-        format=model_format,
-        calibration=calibration,
-        isa=isa,
-        reading=reading,
-        offline=offline,
-        progress=not as_json,
-    )
+    made = python_api.quantize(model, **options, progress=not as_json)
     if as_json:
         print_json(_as_dict(made))
     else:
@@ -90,7 +69,7 @@ def quantize(
 
 
 def _as_dict(made: Quantized) -> dict[str, Any]:
-    """What was made and how near it is, as plain data (schema 1)."""
+    """Result as plain data (schema 1): the model that was made, and how near it is to the original."""
     from dataclasses import asdict
 
     return {

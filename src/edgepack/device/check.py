@@ -34,7 +34,7 @@ from edgepack.verifier.run import OWN_KINDS, BundleRunner, failure_of
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceCheck:
-    """What a bundle is judged by, whatever device it is on."""
+    """Inputs by which a bundle is judged, whatever device it is on."""
 
     bundle: Bundle
     source: ModelSource
@@ -157,7 +157,7 @@ def _digest(vectors: Sequence[Sequence[float]]) -> str:
 
 
 def _ran(bundle: Bundle, found: Verification, golden: float | None, there: Placed) -> Sequence[str]:
-    """What was run, in the words of the record."""
+    """Names of the checks that were run, in the words of the record."""
     said = {
         "self-test": golden is not None,
         "vectors": found.texts > 0,

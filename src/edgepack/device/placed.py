@@ -103,7 +103,7 @@ def _not_unpacked(session: Session, said: Answer) -> EdgepackError:
 
 
 def _compare(bundle: Bundle, session: Session, folder: str, size: int) -> str:
-    """What compared the files. Raises ``BundleError`` for the first that is another there.
+    """Compare the placed files with the bundle's; the name of the tool that did. Raises ``BundleError`` for the first that differs.
 
     It finds what went wrong on the way, or on a worn disk; a device that lies it does not find.
     """

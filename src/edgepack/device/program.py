@@ -29,7 +29,7 @@ REFUSED = re.compile(
 def runner_on(
     placed: Placed, *, environment: Mapping[str, str] | None = None, context: BuildContext
 ) -> BundleRunner:
-    """What runs the bundle's program where it was placed; the host that compares is the same as ever. The program sees ``environment``, too."""
+    """Runner of the bundle's program where it was placed; the host compares as ever. The program sees ``environment``, too."""
 
     def elsewhere(bundle: Bundle, command: Sequence[str | Path], input: str, limits: RunLimits) -> Ended:
         return _run(placed, bundle, command, input, limits, environment or {})

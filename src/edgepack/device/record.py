@@ -45,7 +45,7 @@ class DeviceRecord:
 
 
 def record_file_of(path: Path, name: str) -> Path:
-    """Where the record of a bundle, in its folder or archive, lies: beside it."""
+    """Path of the record of a bundle, in its folder or archive: beside it."""
     return path.parent / f"{path.name if path.is_dir() else name}{SUFFIX}"
 
 
@@ -96,7 +96,7 @@ def write_record(
 def kept_results(
     file: Path, bundle: Bundle, *, key: PublicKey | None, store: Store
 ) -> tuple[DeviceResult, ...]:
-    """What a record that is to be replaced says of this bundle. Raises ``OutputError`` where it is not ours, nor signed with our key."""
+    """Results of this bundle in a record that is to be replaced. Raises ``OutputError`` where it is not ours, nor signed with our key."""
     if not os.path.lexists(file):
         return ()
     try:
@@ -166,7 +166,7 @@ def _require_bounded(value: Any) -> None:
 
 
 def _require_consistent(result: DeviceResult) -> None:
-    """What passed has run, and its figures are above the limits that it names."""
+    """Check that a result agrees with itself: one that passed has run, and its figures are above its limits."""
     found = result.verification
     if result.status != found.status:
         raise Malformed(f"{result.id} {result.status}, and its figures {found.status}")

@@ -38,7 +38,7 @@ class Address:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a line that ran to its end said."""
+    """Answer of a command line that ran to its end."""
 
     code: int
     output: bytes

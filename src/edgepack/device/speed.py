@@ -29,7 +29,8 @@ LARGEST = 1e9
 
 
 def measure_speed(bundle: Bundle, runner: BundleRunner) -> DeviceSpeed | None:
-    """What the program's ``--bench`` says; ``None`` where the GPU that it needs is missing, or the device takes longer than ``OWN`` seconds.
+    """Figures of the program's ``--bench``; ``None`` where the GPU that it needs is missing, or the device takes
+    longer than ``OWN`` seconds.
 
     Raises ``ProofError`` for an answer that is none.
     """

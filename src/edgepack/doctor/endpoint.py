@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 POLICY = Policy(attempts=3, connect_timeout=5.0, read_timeout=60.0)
 LONGEST_WAIT = 10.0
 """Seconds that a server may ask us to wait for, all in all."""
-LARGEST_ANSWER = 64 << 20
-"""Bytes."""
+LARGEST_ANSWER = 16 << 20
+"""Bytes: 128 vectors of 4,096 numbers with 21 digits take 11 million. As Python's objects they are many times as many."""
 EXAMPLE = "http://localhost:8080/v1"
 Answer = tuple[int, Mapping[str, str], bytes]
 """Status, headers and body."""
@@ -64,7 +64,7 @@ class Endpoint:
         return base if base.endswith("/embeddings") else f"{base}/embeddings"
 
     def first_model(self) -> str:
-        """What the server calls its model; some take no request without that name."""
+        """Name of the model at the server; some take no request without it."""
         try:
             listed = self._ask("GET", self.endpoint.removesuffix("embeddings") + "models", None)
             self.model = str(listed["data"][0]["id"])
@@ -101,7 +101,7 @@ class Endpoint:
             network.pause(seconds)
 
     def _in_time(self, ask: Callable[[], Answer]) -> Answer:
-        """What was asked, or ``OutOfTime``: a server may send a byte now and then for ever, and each is in time."""
+        """Answer of the server, or ``OutOfTime``: a server may send a byte now and then for ever, and each is in time."""
         answered: SimpleQueue[Answer | Exception] = SimpleQueue()
 
         def put() -> None:
@@ -123,11 +123,18 @@ class Endpoint:
     def _once(self, method: str, url: str, document: Any) -> Answer:
         body = bytearray()
         started = time.monotonic()
+        # What is compressed may be a million times as much.
+        headers = {**self.headers, "Accept-Encoding": "identity"}
         # A redirect may lead to somebody whom the user did not name.
         with self.client.stream(
-            method, url, json=document, headers=dict(self.headers), follow_redirects=False
+            method, url, json=document, headers=headers, follow_redirects=False
         ) as answer:
-            for chunk in answer.iter_bytes():
+            if (coding := answer.headers.get("content-encoding", "identity")) != "identity":
+                raise SubjectError(
+                    f"{redacted(url)} answers compressed ({coding[:20]!r}), which was not asked for",
+                    hint="a proxy in between may compress; name the server itself",
+                )
+            for chunk in answer.iter_raw():
                 body += chunk
                 if len(body) > LARGEST_ANSWER or time.monotonic() - started > POLICY.read_timeout:
                     raise SubjectError(
@@ -189,7 +196,7 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes, url: str) -> 
         raise SubjectError(f"{redacted(url)} fails ({status}): {_message(said)}", hint="see the server's log")
     try:
         return json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         kind = headers.get("content-type", "no type").partition(";")[0]
         raise SubjectError(
             f"{redacted(url)} answers {kind}, not JSON: {said[:60]!r}",
@@ -198,7 +205,7 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes, url: str) -> 
 
 
 def _message(said: str) -> str:
-    """What an error document says, in one line."""
+    """Message of an error document, in one line."""
     if said.startswith("<"):
         return "an HTML page"
     try:
@@ -215,13 +222,13 @@ def _in_order(answer: Any, count: int, whose: str) -> list[Any]:
     entries = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise SubjectError(
-            f"{whose} answers JSON without a list `data`: {_message(json.dumps(answer))}",
+            f"{whose} answers JSON without a list `data`: {_message(json.dumps(answer)[:300])}",
             hint="is this an OpenAI-compatible embeddings API?",
         )
     places = [entry.get("index", at) for at, entry in enumerate(entries)]
     if len(entries) == count and sorted(places, key=str) != sorted(range(count), key=str):
         raise SubjectError(
-            f"{whose} numbers its vectors {places[:5]} … for {count} texts",
+            f"{whose} numbers its vectors {str(places[:5])[:80]} … for {count} texts",
             hint="`index` must be the position of each text",
         )
     rows = (

@@ -36,7 +36,7 @@ OF_LENGTH_ONE = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What the subject is meant to do, where that is not what the model's files say."""
+    """Expected settings of the subject, where they differ from those of the model's files."""
 
     prefix: str = ""
     length: int
@@ -65,7 +65,7 @@ def instruments(source: ModelSource, *, context: BuildContext) -> Instruments:
 def diagnose(
     gathered: Gathered, expected: Expected, tools: Instruments, *, subject: str, seconds: float = SECONDS
 ) -> Diagnosis:
-    """What is wrong with the vectors, if anything. ``seconds`` is how long hypotheses are tried."""
+    """Diagnosis of the vectors. ``seconds`` is how long hypotheses are tried."""
     started = time.monotonic()
     notes = [*tools.source.warnings, *gathered.notes]
     dimension = int(gathered.observed.vectors.shape[1])
@@ -140,7 +140,7 @@ def _cosines(search: Search, hypothesis: Hypothesis) -> Cosines:
 
 
 def _rest(search: Search, best: Hypothesis, expected: Expected, notes: list[str]) -> Sequence[Finding]:
-    """What the best hypothesis leaves unexplained."""
+    """Findings on the vectors that the best hypothesis does not explain."""
     shares = apart(search.found, search.predicted(best)) / search.unit
     # No vector of another model is the same by chance.
     exact = int((shares < SAME).sum()) >= 3
@@ -188,7 +188,7 @@ def similarities(found: Numbers, predicted: Numbers) -> float:
 def _lengths(
     search: Search, best: Hypothesis, expected: Expected, source: ModelSource, notes: list[str]
 ) -> Sequence[Finding]:
-    """What the vectors' lengths and their dimension say."""
+    """Findings on the vectors' lengths and their dimension."""
     vectors = search.observed.vectors
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
     whole = vectors_of(best, search.observed.texts, search.reader, search.halves).astype(np.float64)
@@ -214,7 +214,7 @@ def _lengths(
 
 
 def _large(batch: Batch, search: Search) -> Finding:
-    """What a large request does that smaller ones do not."""
+    """Finding on a large request that does what smaller ones do not."""
     alone, together = (directions(each, search.dimension) for each in (batch.alone, batch.together))
     moved = np.flatnonzero(batch.moved > CHANGED)
     nearest = (together[moved] @ alone.T).argmax(axis=1)
@@ -226,7 +226,7 @@ def _large(batch: Batch, search: Search) -> Finding:
 
 
 def _batch(batch: Batch, search: Search, best: Hypothesis, notes: list[str]) -> Sequence[Finding]:
-    """What the texts beside it do to a text's vector."""
+    """Findings on texts whose vectors depend on the texts beside them."""
     if best.padding is not None:
         return []
     count = len(batch.alone)

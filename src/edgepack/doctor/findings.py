@@ -193,5 +193,5 @@ def wrong_length(lengths: Numbers, ratios: Numbers, vectors: Vectors, normalize:
 
 
 def differences(hypothesis: Hypothesis, expected: Hypothesis) -> str:
-    """What is different about a hypothesis, in a few words."""
+    """Differences between a hypothesis and what is expected, in a few words."""
     return ", ".join(f"{name} {getattr(hypothesis, name)!r}" for name in differing(hypothesis, expected))

@@ -40,7 +40,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Hidden:
-    """What the model makes of a row."""
+    """Output of the model for one row."""
 
     tokens: Vectors | None
     """float32 [len(row), hidden]; ``None`` where the graph pools inside in a way that cannot be undone."""
@@ -82,7 +82,7 @@ class Halves:
         return self._head is not None
 
     def run(self, rows: Iterable[Row]) -> Iterator[Hidden]:
-        """What the model makes of each row; raises ``Unanswered``."""
+        """Outputs of the model, one a row; raises ``Unanswered``."""
         wanted = [Row(row.ids or (self._padding,), row.to, row.attended) for row in rows]
         new = sorted({row for row in wanted if row not in self._known}, key=_kind)
         for (_, size, _), alike in groupby(new, key=_kind):
@@ -121,7 +121,7 @@ def _kind(row: Row) -> tuple[int, int, bool]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Names:
-    """What values of the exported graph are called; ``edgepack.models.graph.pooling`` names them."""
+    """Names of values in the exported graph, which ``edgepack.models.graph.pooling`` gives them."""
 
     tokens: str | None
     pooled: str | None
@@ -147,7 +147,7 @@ class _Names:
 
 
 def _head(model: onnx.ModelProto, names: _Names) -> "InferenceSession | None":
-    """What comes between pooling and normalisation, as a session of its own."""
+    """Session of the layers between pooling and normalisation."""
     if names.pooled in (None, names.vector):
         return None
     part = onnx.utils.Extractor(model).extract_model([names.pooled], [names.vector])

@@ -60,7 +60,7 @@ def _answers(said: str) -> list[Any]:
             entries = [json.loads(line) for line in said.splitlines() if line.strip()]
         except ValueError:
             entries = [json.loads(said)]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SubjectError(
             f"the program wrote something that is not JSON: {said.strip()[:60]!r}",
             hint='expected one object per line: {"embedding": [0.1, …]}',

@@ -52,7 +52,7 @@ USUAL_PROMPTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """What was asked and what came back: of each text alone, or in batches that made no difference."""
+    """Texts that were asked and the vectors that came back: of each text alone, or in batches that made no difference."""
 
     texts: tuple[str, ...]
     vectors: Vectors
@@ -125,7 +125,7 @@ class Search:
         return directions(made, self.dimension, centred=self.centred)
 
     def share(self, hypothesis: Hypothesis, rows: Sequence[int] | None = None) -> float:
-        """What the hypothesis leaves unexplained: 0 nothing, 2 everything; infinite where it cannot be."""
+        """Share that the hypothesis leaves unexplained: 0 nothing, 2 everything; infinite where it cannot be."""
         try:
             predicted = self.predicted(hypothesis, rows)
         except Unanswered:

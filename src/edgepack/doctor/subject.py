@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,8 +74,10 @@ def as_vectors(rows: Any, count: int, whose: str) -> Vectors:
             f"{whose} gave {what}", hint="expected one vector per text, all of the same dimension"
         )
     try:
+        if isinstance(rows, np.ndarray) and rows.dtype.kind not in "fiu":
+            raise TypeError(f"dtype {rows.dtype}")
         vectors = np.asarray(rows, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise SubjectError(
             f"{whose} gave something that is not numbers: {error}",
             hint="expected a list of float32 numbers",
@@ -110,7 +113,7 @@ def read_vectors(path: Path, texts: Path | None) -> tuple[tuple[str, ...], Vecto
             rows = [embedding_of(line) for line in lines]
             if said is None:
                 said = [text_of(line, path) for line in lines]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError, MemoryError, TokenError) as error:
         raise SubjectError(
             f"{path.name} cannot be read: {error}",
             hint="--vectors takes a .npy file of numbers [texts, dimension], or JSON lines with `text` and `embedding`",
@@ -142,7 +145,7 @@ def read_texts(path: Path) -> list[str]:
         if path.suffix == ".jsonl":
             return [text_of(json.loads(line), path) for line in lines if line.strip()]
         return [line.removesuffix("\r") for line in lines]
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise SubjectError(
             f"{path.name} cannot be read: {error}",
             hint="--texts takes one text per line, JSON lines with `text` (.jsonl) or a list (.json)",

@@ -144,7 +144,7 @@ def _fetch_checked(
 def _difference(
     transfer: _Transfer, sha256: str | None, size: int | None
 ) -> HashMismatchError | DownloadError | None:
-    """What is wrong with the complete partial file."""
+    """Error about the complete partial file, if it is not the file that was asked for."""
     if sha256 is not None:
         found = sha256_of(transfer.part)
         if found == sha256.lower():
@@ -203,7 +203,7 @@ def _check_continuation(response: httpx.Response, transfer: _Transfer, offset: i
 
 
 def _validator(response: httpx.Response) -> str | None:
-    """What changes when the file does: a strong ETag, else the date (RFC 9110, 13.1.5, for If-Range)."""
+    """Header that changes when the file does: a strong ETag, else the date (RFC 9110, 13.1.5, for If-Range)."""
     etag: str = response.headers.get("etag", "")
     dated: str | None = response.headers.get("last-modified")
     return dated if not etag or etag.startswith("W/") else etag

@@ -42,7 +42,7 @@ DENIED_HINT = "check the name, and that you may read what it names"
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """What a server says of a file without sending it."""
+    """Size and validator of a file, which the server tells without sending it."""
 
     size: int | None
     validator: str
@@ -107,7 +107,7 @@ def retrying(
     doing: str = "fetch",
     unreachable: str = UNREACHABLE_HINT,
 ) -> T:
-    """What ``attempt()`` returns, called again with growing pauses while it fails in ways that may pass.
+    """Result of ``attempt()``, called again with growing pauses while it fails in ways that may pass.
 
     ``gained()`` tells whether the last attempt came further than all before it: then the count starts anew.
     Raises ``error``: ``cannot DOING URL: …``, with the hint ``unreachable`` where there was no answer.
@@ -209,7 +209,7 @@ def ask(
 
 
 def probe(urls: Iterable[str]) -> dict[str, Probe]:
-    """What is known of files before they are fetched; those that do not exist are left out. Raises ``DownloadError``."""
+    """Sizes and validators of files before they are fetched; those that do not exist are left out. Raises ``DownloadError``."""
     with client(PATIENT) as http:
         found = {url: retrying(url, partial(_probe_one, http, url), policy=PATIENT) for url in urls}
     return {url: seen for url, seen in found.items() if seen is not None}
@@ -322,7 +322,7 @@ def retry_after(value: str | None) -> float | None:
 
 
 def number(text: str) -> int | None:
-    """What a server writes in digits; nothing for what is none, or larger than any file."""
+    """Number that a server writes in digits; ``None`` for anything else, and for one larger than any file."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 

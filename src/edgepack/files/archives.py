@@ -62,7 +62,7 @@ class BadArchive(Exception):  # noqa: N818 - what is wrong with an archive; call
 
 @dataclass(kw_only=True)
 class Budget:
-    """What an archive, and those inside it, may still unpack to."""
+    """Allowance of bytes and entries for an archive and those inside it."""
 
     bytes_left: int
     entries_left: int
@@ -70,7 +70,7 @@ class Budget:
 
     @classmethod
     def of(cls, archive: Path, *, entries: int = MAX_ENTRIES, most: int | None = None) -> Budget:
-        """What an archive of this size may unpack to: ``most`` bytes, where that is said. Raises ``BadArchive``."""
+        """Allowance of an archive of this size: ``most`` bytes, where that is said. Raises ``BadArchive``."""
         try:
             size = archive.stat().st_size
         except OSError as error:
@@ -126,16 +126,27 @@ def opened(archive: Path, *, budget: Budget | None = None) -> Iterator[Iterator[
             yield _members_of_tar(file, budget)
 
 
-PROGRAM = b"#!"
+PROGRAMS = {b"\x7fELF": "embed", b"MZ": "embed.exe", b"#!": ""}
+"""How programs begin, and what one is called in the bundle that lies behind it; a script belongs to no bundle."""
+
+
+def _kind_of_program(file: IO[bytes]) -> bytes:
+    """How it begins; empty where it is none."""
+    first = file.read(4)
+    file.seek(0)
+    return next((begins for begins in PROGRAMS if first.startswith(begins)), b"")
 
 
 def _is_program(file: IO[bytes]) -> bool:
     """Whether a program stands before the archive, which must be a zip then: that is read from its end. Raises ``BadArchive``."""
     first = file.read(64)
     file.seek(0)
-    if not first.startswith(PROGRAM):
+    kind = _kind_of_program(file)
+    if not kind:
         return False
     if not zipfile.is_zipfile(file):
+        if PROGRAMS[kind]:
+            raise BadArchive("it is a program with no bundle behind it, or not the whole of one")
         line = first.splitlines()[0].decode(errors="replace")
         raise BadArchive(
             f"it begins with {line!r}, and ends with no zip",
@@ -162,7 +173,7 @@ def inside(name: str) -> PurePosixPath:
 
 
 def outside(name: str) -> BadArchive:
-    """What to say of a path that leads out of the archive."""
+    """Error about a path that leads out of the archive."""
     return BadArchive(f"it holds a path that leads out of it: {name!r}", hint="do not trust this archive")
 
 
@@ -209,7 +220,29 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
                 budget.take(len(chunk))
                 yield chunk
 
+    def before(size: int) -> Iterator[bytes]:
+        file.seek(0)
+        while size and (chunk := file.read(min(CHUNK, size))):
+            size -= len(chunk)
+            budget.take(len(chunk))
+            yield chunk
+
+    name = PROGRAMS.get(_kind_of_program(file))
     with zipfile.ZipFile(cast("IO[bytes]", _Listed(file))) as archive:
+        if name:
+            size = min((member.header_offset for member in archive.infolist()), default=archive.start_dir)
+            if size < 0:
+                raise BadArchive("its list of files leads out of it")
+            budget.take_entry()
+            budget.require(size)
+            yield ArchiveMember(
+                path=PurePosixPath(name),
+                kind="file",
+                size=size,
+                executable=True,
+                link="",
+                chunks=partial(before, size),
+            )
         for member in archive.infolist():
             budget.take_entry()
             budget.require(member.file_size)
@@ -384,7 +417,7 @@ def _unpacked(file: io.BufferedReader) -> Iterator[IO[bytes]]:
 
 @_noticing_damage
 def _members_of_deb(file: io.BufferedReader, budget: Budget) -> Iterator[ArchiveMember]:
-    """What a Debian package installs: an ``ar`` archive has a compressed tar in it."""
+    """Files that a Debian package installs: an ``ar`` archive has a compressed tar in it."""
     if file.read(8) != _AR_MAGIC:
         raise tarfile.ReadError("not a Debian package")
     while header := file.read(60):

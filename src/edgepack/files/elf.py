@@ -52,7 +52,7 @@ LIBRARY_NAME = re.compile(rb"(?<=\0)lib[A-Za-z][\w+-]*\.so(?:\.\d+)*(?=\0)")
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What one ELF file asks for."""
+    """Requirements of one ELF file."""
 
     libraries: tuple[str, ...] = ()
     """``DT_NEEDED`` in file order, e.g. ``("libm.so.6", "libc.so.6")``."""
@@ -134,7 +134,7 @@ def sound_elf(path: Path) -> Iterator[Elf[mmap]]:
 
 
 def read_needs(path: Path) -> Needs:
-    """What an ELF file asks of its system; a static one asks nothing. Raises ``BundleError`` for a damaged file."""
+    """Requirements of an ELF file on its system; a static one has none. Raises ``BundleError`` for a damaged file."""
     with sound_elf(path) as file:
         return Needs(
             libraries=tuple(file.dynamic_texts(DT_NEEDED)),
@@ -173,7 +173,7 @@ def unused_libraries(path: Path, *, among: Collection[str]) -> tuple[str, ...]:
 
 
 def opened_libraries(path: Path) -> tuple[str, ...]:
-    """What a file may open by itself (``dlopen``): names of libraries among its bytes that it does not need; sorted."""
+    """Libraries that a file may open by itself (``dlopen``): names of libraries among its bytes that it does not need; sorted."""
     found = {name.decode() for name in LIBRARY_NAME.findall(path.read_bytes())}
     known = {*needed_libraries(path), soname(path), path.name}
     return tuple(sorted(name for name in found - known if not is_system_library(name)))
@@ -258,7 +258,7 @@ def weaken_undefined(path: Path, *, prefix: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """What the bytes of a file are; what is in no section and no header is padding."""
+    """Layout of an ELF file in bytes; what is in no section and no header is padding."""
 
     headers: int
     """ELF header, program headers and section table."""

@@ -178,14 +178,14 @@ class Elf(Generic[Bytes]):
         return tuple(segment for segment in self.segments if segment.kind == PT_LOAD)
 
     def offset_of(self, address: int) -> int:
-        """Where in the file an address comes from. Raises ``ElfError`` for one that no byte of the file is at."""
+        """Offset in the file of an address. Raises ``ElfError`` for one that no byte of the file is at."""
         for segment in self.loads:
             if segment.address <= address < segment.address + segment.in_file:
                 return segment.offset + address - segment.address
         raise ElfError(f"address {address:#x} is not in the file")
 
     def memory(self, address: int, size: int) -> bytes:
-        """What is in memory from an address on, before anything is relocated: zeros where the file has nothing."""
+        """Memory from an address on, before anything is relocated: zeros where the file has nothing."""
         found = bytearray(size)
         for segment in self.loads:
             first = max(address, segment.address)
@@ -196,7 +196,7 @@ class Elf(Generic[Bytes]):
         return bytes(found)
 
     def data(self, row: tuple[int, ...] | ElfSection) -> bytes:
-        """What a section has in the file."""
+        """Content of a section in the file."""
         if row[1] == SHT_NOBITS:
             return b""
         if row[4] + row[5] > len(self.content):
@@ -275,7 +275,7 @@ class Elf(Generic[Bytes]):
         return (row for row in self.section_rows if row[1] == kind)
 
     def _names(self, row: tuple[int, ...]) -> int:
-        """Where in the file the names of a table are."""
+        """Offset in the file of a table's names."""
         place = self._row(row[6])[4]
         if place > len(self.content):
             raise ElfError("it ends before its names do")

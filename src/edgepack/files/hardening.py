@@ -32,7 +32,7 @@ _LANDINGS = frozenset({0xD503233F, 0xD503237F, 0xD503245F, 0xD50324DF})
 
 
 def weaknesses(path: Path) -> tuple[str, ...]:
-    """What a program or library lacks, in words; empty for one that is hardened.
+    """Missing protections of a program or library, in words; empty for one that is hardened.
 
     Hardened: loaded anywhere, its tables of addresses read-only once it is loaded (full RELRO), no memory that is both written and
     run, a stack that is not run, code that is not written to when it is loaded. Raises ``BundleError``.
@@ -59,7 +59,7 @@ def weaknesses(path: Path) -> tuple[str, ...]:
 
 
 def marks_of(path: Path) -> frozenset[str]:
-    """What a file says of itself in its notes. Raises ``BundleError``."""
+    """Marks of a file: what its notes say of it. Raises ``BundleError``."""
     with sound_elf(path) as file:
         return frozenset(_marks(file))
 
@@ -117,7 +117,7 @@ def without_landing(path: Path) -> tuple[int, ...]:
 
 
 def _entries(file: Elf[mmap.mmap]) -> set[int]:
-    """Where a file begins, and the functions whose addresses stand in its data."""
+    """Addresses of a file's entry point and of the functions that its data refers to."""
     code = [
         range(segment.address, segment.address + segment.in_memory)
         for segment in file.loads

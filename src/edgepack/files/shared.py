@@ -62,7 +62,7 @@ class _Absent(Exception):  # noqa: N818 - said to nobody
 
 
 class _Lie(Exception):  # noqa: N818 - said to nobody
-    """What came back is not what was put there."""
+    """Answer of a shared store that is not what was put there."""
 
 
 @dataclass(kw_only=True)

@@ -95,7 +95,7 @@ class Store:
         return folder
 
     def kinds(self) -> list[str]:
-        """What it holds entries of, now."""
+        """Kinds of entries that the store holds now."""
         return sorted(
             folder.name for folder in self.root.glob("*") if folder.is_dir() and folder.name != LOCKS
         )
@@ -170,7 +170,7 @@ def _is_sound(entry: Path, *, grows: bool) -> bool:
 
 
 def _listing_of(folder: Path, *, name: str) -> dict[str, Any]:
-    """What is written into ``ENTRY_FILE``."""
+    """Listing of a folder, which is written into ``ENTRY_FILE``."""
     found: dict[str, Any] = {}
     programs = []
     for path in sorted(folder.rglob("*")):
@@ -244,7 +244,7 @@ def disk_errors(path: Path, *, cache: Path | None = None) -> Iterator[None]:
 
 
 def _first_refusal(error: OSError) -> OSError:
-    """What stands behind the ``shutil.Error`` of a copied tree, which has the words of many refusals and no number."""
+    """Refusal of the system behind the ``shutil.Error`` of a copied tree, which has the words of many refusals and no number."""
     if not isinstance(error, shutil.Error):
         return error
     said = str(error)
@@ -254,7 +254,7 @@ def _first_refusal(error: OSError) -> OSError:
 
 
 def disk_full(path: Path, *, cache: Path) -> DiskFullError:
-    """What is said of a full disk, where ``path`` was to be written: or was it the cache's, or that of temporary files?"""
+    """Error about a full disk, where ``path`` was to be written: or was it the cache's, or that of temporary files?"""
     device = nearest(path).stat().st_dev
     others = [each for each in (cache, Path(tempfile.gettempdir())) if nearest(each).stat().st_dev != device]
     place = min((path, *others), key=free_bytes)
@@ -272,7 +272,7 @@ def room_hint(path: Path, *, cache: Path) -> str:
 
 
 def free_bytes(path: Path) -> int:
-    """What may be written on the disk that holds a path, or will when it is made."""
+    """Free bytes on the disk that holds a path, or will when it is made."""
     return shutil.disk_usage(nearest(path)).free
 
 
@@ -298,7 +298,7 @@ def written_beside(path: Path) -> Iterator[Path]:
         temporary = Path(name)
         try:
             yield temporary
-            temporary.chmod(0o644)
+            temporary.chmod(0o755 if temporary.stat().st_mode & 0o100 else 0o644)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

@@ -54,7 +54,7 @@ class FeatureLevel:
         return self.flags - _SAID_OTHERWISE <= frozenset(flags)
 
     def hidden_bits(self) -> tuple[int, ...]:
-        """What cpuid must not say for MLAS to take an x86-64 processor for one of this level, register by register."""
+        """Bits that cpuid must hide for MLAS to take an x86-64 processor for one of this level, register by register."""
         return self._hidden(CPUID, 6)
 
     def hidden_hwcaps(self) -> tuple[int, ...]:
@@ -116,7 +116,7 @@ class FeatureLevels:
         return tuple(name for name in self.check(names, arch) if name not in below)
 
     def required_flags(self, names: Iterable[str], arch: str) -> tuple[str, ...]:
-        """What a processor must have, as Linux calls it in /proc/cpuinfo, beyond what every processor has; sorted."""
+        """Flags that a processor must have, as Linux calls them in /proc/cpuinfo, beyond what every processor has; sorted."""
         floor = self.floor(names, arch)
         flags: Collection[str] = self.named(floor, arch).flags if floor else ()
         return tuple(sorted(set(flags) - _SAID_OTHERWISE - _OF_EVERY_PROCESSOR))
@@ -129,7 +129,7 @@ def level_of(levels: Sequence[FeatureLevel], flags: Iterable[str]) -> FeatureLev
 
 
 def processor_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
-    """What this machine's processor has, by Linux's names; nothing where that cannot be read."""
+    """Flags of this machine's processor, by Linux's names; nothing where that cannot be read."""
     try:
         lines = cpuinfo.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

@@ -22,7 +22,7 @@ OTHER_SOURCES = "`edgepack runtime draft` says what to mend for another release'
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeRequest:
-    """What a runtime is made for, as far as patches ask."""
+    """Purpose of a runtime, as far as patches ask."""
 
     kind: str
     arch: str

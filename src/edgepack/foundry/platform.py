@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from edgepack.context import BuildContext
+from edgepack.files.elf import Layout
 from edgepack.foundry.processor import Processor
 from edgepack.foundry.release import Release
+from edgepack.foundry.toolchain import Toolchain
 from edgepack.records.model import PreparedModel
 from edgepack.records.operators import Operators
-from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
+from edgepack.records.runtime import Fit, LevelProof, Levels, RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
-
-if TYPE_CHECKING:
-    from edgepack.foundry.explain.sizes import Form
-    from edgepack.foundry.toolchains.toolchain import Toolchain
-    from edgepack.verifier.compatibility import Fit
 
 DEFAULT_PLATFORM = Platform(os="linux", arch="x86_64", glibc="2.28")
 
@@ -51,13 +48,13 @@ class Emulator(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in reports, e.g. ``qemu``."""
+        """Name in reports, e.g. ``qemu``."""
 
     @property
     def version(self) -> str: ...
 
     def command(self, processor: str) -> list[str | Path]:
-        """What a program's command line begins with, to be run as on this processor of the emulator's."""
+        """Beginning of a program's command line, to be run as on this processor of the emulator's."""
 
 
 @runtime_checkable
@@ -68,6 +65,21 @@ class LibrarySystem(Emulator, Protocol):
         """A program that makes a bundle's vectors by the library that its first word names, as the bundle's program would: JSON lines, each
         with a ``text``, become JSON lines, each with an ``embedding``. Raises ``ToolError``.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """How the files of a form are laid out, and what their bytes outside of objects are called."""
+
+    layout: Callable[[Path], Layout]
+    """A file's sections. Raises ``BundleError``."""
+    headers: str
+    padding: str
+    """Between sections; empty: there is none."""
+    alignment: str
+    """Within sections."""
+    areas: Mapping[str, str] = field(default_factory=dict)
+    """Library of the platform's → the area that it counts as."""
 
 
 class RuntimePlatform(Protocol):
@@ -91,7 +103,7 @@ class RuntimePlatform(Protocol):
 
     @property
     def processor(self) -> Processor | None:
-        """What is known of the processor of Linux that it is for; ``None`` for others than Linux."""
+        """Processor of Linux that it is for; ``None`` for others than Linux."""
 
     @property
     def release(self) -> Release:
@@ -103,13 +115,13 @@ class RuntimePlatform(Protocol):
 
     @property
     def next_step(self) -> str:
-        """What a person does with a finished runtime, a line with ``{library}`` for its file."""
+        """Next step of a person with a finished runtime, a line with ``{library}`` for its file."""
 
     def check(self, options: RuntimeOptions) -> None:
         """Raise ``UsageError`` for what there are no runtimes of: kinds, a C library that is too old, instruction sets."""
 
     def toolchain(self, options: RuntimeOptions, *, context: BuildContext) -> Toolchain:
-        """What kernel archives are compiled with. Raises ``MissingToolError``."""
+        """Toolchain that kernel archives are compiled with. Raises ``MissingToolError``."""
 
     def reduce(self, needs: Operators, options: RuntimeOptions, *, context: BuildContext) -> RuntimeArtifact:
         """A runtime with the kernels and types of ``needs`` and no others."""
@@ -131,7 +143,7 @@ class RuntimePlatform(Protocol):
         """Whether a library runs a model, found by running it. Raises ``BundleError`` where that cannot be tried."""
 
     def emulator(self, *, context: BuildContext) -> Emulator:
-        """What runs its programs where they do not run by themselves. Raises ``MissingToolError`` when it cannot be had."""
+        """Emulator of its programs where they do not run by themselves. Raises ``MissingToolError`` when it cannot be had."""
 
     def lay(self, runtime: RuntimeArtifact, folder: Path, *, context: BuildContext) -> None:
-        """What belongs to the library and its companions, which are in ``folder/lib`` already: links, headers."""
+        """Lay what belongs to the library and its companions, which are in ``folder/lib`` already: links, headers."""

@@ -22,7 +22,7 @@ class Sysroot:
 
 @dataclass(frozen=True, kw_only=True)
 class BranchProtection:
-    """What has the processor hold returns and indirect branches to where they may lead."""
+    """Flags and code by which the processor holds returns and indirect branches to where they may lead."""
 
     flags: tuple[str, ...]
     """For every object, C++, C and assembly."""

@@ -42,7 +42,7 @@ class KernelTable(Protocol):
 
 
 class KernelRow(NamedTuple):
-    """What a registration source says of one kernel."""
+    """Kernel as a registration source declares it."""
 
     domain: str
     name: str
@@ -110,7 +110,7 @@ class Release:
         return load_toml(file) if file else {}
 
     def configured_file(self, kind: str, platform: str) -> Traversable | None:
-        """What configuring makes for a kind of runtime and a toolchain's platform, where the room brings that."""
+        """File made by configuring for a kind of runtime and a toolchain's platform, where the room brings one."""
         return self._file(f"configured-{kind}-{platform}.json.zst")
 
     def index_files(self, kind: str, arch: str) -> tuple[Traversable, ...]:

@@ -66,5 +66,5 @@ def linked_components(files: Iterable[str]) -> frozenset[str]:
 
 
 def header_components() -> frozenset[str]:
-    """What is compiled into every ONNX Runtime through its headers."""
+    """Components that every ONNX Runtime has compiled in through its headers."""
     return frozenset(known.name for known in known_components().values() if known.headers)

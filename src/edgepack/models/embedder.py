@@ -96,7 +96,7 @@ def _is_full_precision(
 
 
 def _of_recipe(model: PreparedModel, target: Target, passes: Mapping[str, str]) -> dict[str, str]:
-    """What was made of the weights; edgepack's own passes have one revision."""
+    """Key of what was made of the weights; edgepack's own passes have one revision."""
     calibration = target.model.calibration
     return {
         "recipe": model.recipe,

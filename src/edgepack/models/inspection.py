@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import onnx
@@ -19,7 +19,6 @@ from edgepack.models.read.static import is_static_source
 from edgepack.models.reference import exported_model
 from edgepack.records.model import FileDigest, ModelSource, Pooling, PoolingOrigin
 from edgepack.records.suitability import Suitability
-from edgepack.targets import DEFAULTS, device_here
 
 SCHEMA = 2
 LONG_TEXTS = 1024
@@ -91,23 +90,13 @@ class ModelInspection:
     hindrances: tuple[str, ...] = ()
     """Reasons why the model is larger or slower than others, in words."""
     targets: tuple[Suitability, ...] = ()
-    """Each target that is installed: whether it takes the model, and why not."""
+    """Each target that is installed: whether it takes the model by its own recipe, and why not."""
+    recommended: Suitability | None = None
+    """The target and recipe that `edgepack bundle` takes without ``--target``, on this machine; ``None``: none takes the model."""
 
     @property
     def parameters(self) -> int:
         return sum(part.parameters for part in self.parts)
-
-    @property
-    def recommended(self) -> Suitability | None:
-        """Name what `edgepack bundle` takes without a target: of those for this machine that take the model the first of its defaults;
-        another that takes it where there is none, one for this machine first."""
-        taken = {row.target: row for row in self.targets if row.taken}
-        for default in (each for defaults in DEFAULTS.values() for each in defaults):
-            row = taken.get(default.target)
-            if row is not None and row.device == device_here():
-                return replace(row, recipe=default.recipe or row.recipe)
-        here = [row for row in taken.values() if row.device == device_here()]
-        return next(iter([*here, *taken.values()]), None)
 
 
 def inspect_model(source: ModelSource, *, context: BuildContext) -> ModelInspection:
@@ -183,7 +172,7 @@ def _inputs(model: onnx.ModelProto) -> tuple[GraphInput, ...]:
 
 
 def _hindrances(source: ModelSource, parts: Sequence[ParameterGroup]) -> list[str]:
-    """What makes the model larger or slower than others of its kind."""
+    """Properties that make the model larger or slower than others of its kind."""
     sizes = {part.name: part.parameters for part in parts}
     found = []
     if sizes[EMBEDDINGS] > sizes[MATRICES]:
@@ -234,7 +223,7 @@ def _parts(model: onnx.ModelProto) -> tuple[ParameterGroup, ...]:
 
 
 def _recommend_for_table(source: ModelSource, parts: Sequence[ParameterGroup]) -> tuple[str, str]:
-    """What a number of the shipped table is, and which targets ship one."""
+    """Recommendation for a static model: the form of its table's numbers, and the targets that ship a table."""
     form, size = ("int8", 1) if source.precision == "int8" else ("fp16", 2)
     total = sum(part.parameters for part in parts)
     return form, (

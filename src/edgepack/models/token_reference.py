@@ -26,7 +26,7 @@ Weights = dict[int, float]
 
 @dataclass(frozen=True, kw_only=True)
 class TextOutputs:
-    """What one text gives."""
+    """Sparse weights and token vectors of one text."""
 
     sparse: Weights
     """Token → weight, those above zero; empty where the model has none."""

@@ -80,7 +80,7 @@ def union(sets: Iterable[Operators]) -> Operators:
 
 
 def required(needs: Operators | None) -> Operators:
-    """What a model needs, where that is known; ``ModelError`` where it is not."""
+    """Operators that a model needs; ``ModelError`` where they are not known."""
     if needs is None:
         raise ModelError(
             "a runtime cannot be reduced to a model with unknown operators",
@@ -90,7 +90,7 @@ def required(needs: Operators | None) -> Operators:
 
 
 def missing_operators(needs: Operators, provides: Operators) -> tuple[Operator, ...]:
-    """What is needed and not provided, sorted; an operator that lacks some of its types counts as missing."""
+    """Operators that are needed and not provided, sorted; an operator that lacks some of its types counts as missing."""
     provided: dict[Key, str] = {_key(kernel): kernel.types for kernel in _merged(provides.kernels)}
     allowed = provides.globally_allowed_types
     return tuple(
@@ -103,7 +103,7 @@ def missing_operators(needs: Operators, provides: Operators) -> tuple[Operator, 
 
 
 def unmet(needs: Operators, provides: Operators) -> tuple[str, ...]:
-    """What the runtime lacks of what the model needs, in a sentence; or nothing."""
+    """Sentence about the operators that the model needs and the runtime lacks; or nothing."""
     lacking = missing_operators(needs, provides)
     if not lacking:
         return ()

@@ -12,7 +12,7 @@ OPERATORS = "operators"
 def operators_fit(
     model: PreparedModel, runtime: RuntimeArtifact | None, target: Target
 ) -> tuple[str, ...] | None:
-    """What the runtime lacks (a ``Check``); ``None`` where what the model needs or what the runtime has is not known.
+    """Operators that the runtime lacks (a ``Check``); ``None`` where what the model needs or what the runtime has is not known.
 
     Operators are read again from the file that ships where its format says them.
     """

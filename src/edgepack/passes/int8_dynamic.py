@@ -34,7 +34,7 @@ VNNI = ("avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx", "dotprod", "i8mm")
 """Instruction sets of which a device that has one adds up four products without clipping."""
 VARIANTS = 10
 """Of each calibration text, for rounding that makes up for what was rounded before."""
-DIFFERENTIATED = 2
+DIFFERENTIATED = 3
 """The same for gradients, which have more texts."""
 TRIED, FEWEST = 1728, 8
 """Runs of the model in which matrices are tried, about, and texts at least for each: 48 for the 36 matrices of
@@ -93,7 +93,8 @@ def int8_dynamic(
     of the calibration texts' vectors, for which some operators have no rule. ``layers`` are patterns of the matrices' names.
     """
     material = material or Material()
-    minds, moments = None, {}
+    minds: Importance | None = None
+    moments: Mapping[str, Doubles] = {}
     if steps and gradients:
         material = replace(material, texts=material.texts or more_texts())
         minds = _importance(model, material, layers)

@@ -170,7 +170,7 @@ def _heads_of(editor: GraphEditor, node: onnx.NodeProto, at: int, size: int) -> 
 
 
 def _what_hides(editor: GraphEditor, node: onnx.NodeProto) -> str:
-    """What is added to scores, float32 [batch, 1, 1, sequence]; made once for all layers."""
+    """Mask that is added to scores, float32 [batch, 1, 1, sequence]; made once for all layers."""
     mask = node.input[4]
     hides = f"{mask}.hides"
     if not editor.is_made(hides):

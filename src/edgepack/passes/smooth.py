@@ -67,7 +67,7 @@ def _ranges(model: onnx.ModelProto, values: list[str]) -> Mapping[str, np.ndarra
 
 
 def _factors(editor: GraphEditor, ranges: np.ndarray, matrices: list[str], strength: float) -> np.ndarray:
-    """What each channel is divided by; the same for all matrices that take the same activations.
+    """Divisors of the channels; the same for all matrices that take the same activations.
 
     Powers of two: to multiply and divide by them is exact, and what two processors make differently in the last
     digits of a range is gone after rounding, so that both write the same file.

@@ -46,8 +46,8 @@ def trim(model: onnx.ModelProto, note: Note, material: Material) -> onnx.ModelPr
 def short_floats(values: Floats) -> Floats:
     """The nearest floats whose last ``DROPPED`` binary digits are zero."""
     bits = np.ascontiguousarray(values).view(np.uint32).astype(np.uint64)
-    bits = (bits + (1 << (DROPPED - 1))) >> DROPPED << DROPPED
-    rounded: Floats = bits.astype(np.uint32).view(np.float32)
+    kept = (bits + (1 << (DROPPED - 1))) >> DROPPED << DROPPED
+    rounded: Floats = kept.astype(np.uint32).view(np.float32)
     return rounded
 
 

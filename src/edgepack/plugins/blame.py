@@ -45,7 +45,7 @@ def blamed_on(
 
 
 def within(seconds: float, plugin: str, called: str, call: Callable[[], T]) -> T:
-    """What a quick call into a plugin returns. Raises ``PluginError`` when it raises, or does not return in time.
+    """Result of a quick call into a plugin. Raises ``PluginError`` when it raises, or does not return in time.
 
     A call that does not return is left to itself, in a thread that ends with the process.
     """
@@ -69,7 +69,7 @@ def within(seconds: float, plugin: str, called: str, call: Callable[[], T]) -> T
 
 
 def listed(plugin: str, called: str, answer: object, expected: str) -> list[Any]:
-    """What a plugin gave as a list of something. Raises ``PluginError`` for what is none, has no end, or fails while it is gone through."""
+    """List that a plugin gave. Raises ``PluginError`` for an answer that is none, has no end, or fails while it is gone through."""
     if isinstance(answer, str) or not isinstance(answer, Iterable):
         raise PluginError(
             f"plugin {plugin}: {called} returned {repr(answer)[:80]}, expected a list of {expected}"

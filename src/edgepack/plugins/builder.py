@@ -122,7 +122,7 @@ class RegisteredBuilder:
         return found
 
     def fetch(self, target: Target, context: BuildContext) -> None:
-        """What a build needs beside the model, put into the store."""
+        """Put into the store what a build needs beside the model."""
         with self.asked("fetch"):
             self.spec.fetch(target, context)
 

@@ -23,15 +23,16 @@ class Check(Protocol):
     def __call__(
         self, model: PreparedModel, runtime: RuntimeArtifact | None, target: Target, /
     ) -> Iterable[str] | None:
-        """What is wrong, a sentence each: any refuses the build. ``None``: the check does not apply, and is not listed."""
+        """Faults, a sentence each: any refuses the build. ``None``: the check does not apply, and is not listed."""
 
 
 class BundleCheck(Protocol):
-    """What a check may have beside itself: whether a finished bundle, perhaps a stranger's, is sound. `edgepack verify` asks."""
+    """Part that a check may have beside itself: whether a finished bundle, perhaps a stranger's, is sound. `edgepack verify` asks."""
 
     def bundle(self, bundle: Bundle, /) -> Iterable[str] | None:
-        """What is wrong, a sentence each: any refuses the bundle. ``None``: the check does not apply. May raise ``ValueError`` or
-        ``OSError`` for files that are not what they should be."""
+        """Faults of a finished bundle, a sentence each: any refuses the bundle. ``None``: the check does not apply.
+        May raise ``ValueError`` or ``OSError`` for files that are not what they should be.
+        """
 
 
 def require_sound(bundle: Bundle, *, context: BuildContext) -> None:
@@ -79,7 +80,7 @@ def require_fit(
 
 
 def _hint(check: Extension, target: Target) -> str:
-    """What can be done: a plugin's check may refuse anything, such as a target's size."""
+    """Hint for a check that refuses: a plugin's may refuse anything, such as a target's size."""
     if check.name == OPERATORS:
         return f"builder {target.builder} made both; its runtime has to be made for the model as it ships"
     return f"check {check.name} of plugin {check.plugin} refuses it; {VARIABLE}={check.plugin} builds without that plugin"

@@ -27,7 +27,7 @@ class Delegate:
         return self.registered.missing(self._own(target))
 
     def fetch(self, target: Target, context: BuildContext) -> None:
-        """What it needs beside the model, put into the store."""
+        """Put into the store what its builder needs beside the model."""
         self.registered.fetch(self._own(target), context)
 
     def create(self, target: Target, context: BuildContext) -> TargetBuilder:

@@ -1,9 +1,10 @@
 """Which of the installed plugins are loaded: all, but for what the user or the project rules out."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from edgepack.errors import UsageError
 from edgepack.plugins.entry_points import Point
@@ -40,7 +41,7 @@ def _allowed(file: Path, tables: tuple[str, ...]) -> tuple[str, ...] | None:
     try:
         table = load_toml(file)
         for name in tables:
-            table = table.get(name, {})
+            table = check_value(Mapping[str, Any], table.get(name, {}), name)
         found: tuple[str, ...] | None = (
             check_value(tuple[str, ...], table["plugins"], "plugins") if "plugins" in table else None
         )

@@ -42,7 +42,7 @@ class Point:
         return self.package if self.is_ours else f"{self.package} ({self.distribution} {self.version})"
 
     def load(self) -> Any:
-        """What it names, imported. Raises whatever the import raises; people are told of one that takes long."""
+        """Import what the entry point names. Raises whatever the import raises; people are told of one that takes long."""
         if self.is_ours:
             return self.point.load()
         plugin = self.name if self.point.group == OURS else self.package

@@ -126,7 +126,7 @@ class PluginHost:
         return Brought(found, self._reasons())
 
     def extensions(self, axis: str) -> Mapping[str, Extension]:
-        """What plugins bring for an axis, by name, edgepack's own first."""
+        """Extensions of the plugins for an axis, by name, edgepack's own first."""
         found = {name: each.extension() for name, each in self.registered[axis].items()}
         return Brought(found, self._reasons())
 
@@ -284,7 +284,7 @@ def _call(implementation: pluggy.HookImpl) -> Callable[..., Any]:
 
 
 def _results(manager: pluggy.PluginManager, plugin: str, hook: str, kind: Any) -> list[Any]:
-    """What a plugin's hook lists. Raises ``PluginError`` for what is no list of such things."""
+    """Results of a plugin's hook. Raises ``PluginError`` for what is no list of such things."""
     found = []
     for _, call in _implementations(manager, hook, plugin):
         with _failing(f"in {hook}"):

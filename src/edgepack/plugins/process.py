@@ -108,7 +108,7 @@ class _ToStderr:
 
 @dataclass(frozen=True, kw_only=True)
 class _State:
-    """What of the process is put back."""
+    """State of the process that is put back."""
 
     stdout: IO[str]
     stderr: IO[str]

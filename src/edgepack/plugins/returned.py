@@ -94,7 +94,7 @@ def require_runner(plugin: str, runner: RunnerArtifact, *, working: Iterable[Pat
 
 
 def _wrong(value: Any, kind: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
-    """Where something is not of the kind that it should be: the place, what is there, and the kind."""
+    """Fields that are not of the kind that they should be: the place, what is there, and the kind."""
     if not _is_of(kind, value):
         yield place, value, kind
     elif dataclasses.is_dataclass(kind):

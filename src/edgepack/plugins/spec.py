@@ -22,8 +22,6 @@ from edgepack.records.target import Target
 if TYPE_CHECKING:
     import onnx
 
-    from edgepack.models.graph.writer import GraphWriter, TokenVectors
-    from edgepack.models.read.safetensors import TensorFile
     from edgepack.records.recipe import Note
 
 
@@ -117,20 +115,6 @@ class Source(Protocol):
 
         The host does not call this offline; it uses the last result instead. Raises ``ModelError`` for an
         address that is invalid, ``DownloadError`` for one that cannot be reached.
-        """
-
-
-class Architecture(Protocol):
-    """Writes the graph of one kind of model from its configuration and weights."""
-
-    def __call__(
-        self, config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter, /
-    ) -> TokenVectors:
-        """Write the encoder, which computes token vectors, float32 [batch, sequence, hidden].
-
-        The graph's inputs are ``input_ids``, ``attention_mask`` and ``token_type_ids``, int64 [batch, sequence]; the encoder
-        uses those that it needs. The host adds pooling and normalization. Raises ``UnsupportedModelError`` for a model of
-        this kind that it cannot write.
         """
 
 

@@ -10,7 +10,6 @@ from edgepack.building.outcome import report_file_of
 from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import EdgepackError, SignatureError, UsageError
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import PluginHost
 from edgepack.project.build_cell import make_cell, settle
 from edgepack.project.jobs import Job, Result, failed
 from edgepack.project.matrix import Cell
@@ -44,7 +43,6 @@ class Workforce:
 def build_cells(
     cells: Sequence[Cell],
     *,
-    host: PluginHost,
     context: HostContext,
     by: Workforce = Workforce(),
     force: bool = False,
@@ -55,9 +53,9 @@ def build_cells(
 
     With ``key`` bundles are signed when they are at their place, here: no worker and no store sees the key. Raises ``UsageError`` for workers or a store that there are none of.
     """
-    _require_sense(by, host)
+    _require_sense(by, context)
     if by.store is not None:
-        open_shared(by.store, host=host, context=context)
+        open_shared(by.store, context=context)
     claims = context.work_dir / "claims"
     claims.mkdir()
     orders = [
@@ -73,11 +71,11 @@ def build_cells(
         for number, cell in enumerate(cells)
     ]
     if dry_run or (by.executor is None and (by.jobs or 1) == 1):
-        for order, result in _one_by_one(orders, host=host, context=context):
+        for order, result in _one_by_one(orders, context=context):
             yield order.number, _signed(result, key, context)
         return
     with context.progress("build", len(orders), unit="bundles") as bar:
-        for order, result in _by_others(orders, by, host=host, context=context):
+        for order, result in _by_others(orders, by, context=context):
             bar.advance()
             result = _signed(result, key, context)
             context.story.tell(_line(result))
@@ -86,14 +84,14 @@ def build_cells(
             yield order.number, result
 
 
-def _require_sense(by: Workforce, host: PluginHost) -> None:
+def _require_sense(by: Workforce, context: HostContext) -> None:
     if by.jobs is not None and by.jobs < 1:
         raise UsageError(
             f"--jobs {by.jobs}: nobody would make anything", hint="--jobs 4 makes four bundles at once"
         )
     if by.executor is None and by.scheduler is not None:
         raise UsageError("--scheduler is an executor's address", hint="--executor dask --scheduler ADDRESS")
-    known = host.extensions(AXIS)
+    known = context.extensions(AXIS)
     if by.executor is not None and by.executor not in known:
         raise UsageError(
             f"no plugin brings the executor {by.executor}{did_you_mean(by.executor, known)}",
@@ -106,16 +104,14 @@ def _require_sense(by: Workforce, host: PluginHost) -> None:
         )
 
 
-def _one_by_one(
-    orders: Sequence[Job], *, host: PluginHost, context: HostContext
-) -> Iterator[tuple[Job, Result]]:
+def _one_by_one(orders: Sequence[Job], *, context: HostContext) -> Iterator[tuple[Job, Result]]:
     """In this process, with the whole story of each."""
     for order in orders:
         own = replace(context, work_dir=context.work_dir / str(order.number))
         own.work_dir.mkdir()
         context.note("")
         context.note(order.cell.label)
-        result = make_cell(order, host=host, context=own)
+        result = make_cell(order, context=own)
         if result.error is not None:
             context.note(f"failed: {result.error.message}")
         yield order, result
@@ -141,19 +137,17 @@ def _signed(result: Result, key: PrivateKey | None, context: HostContext) -> Res
     return result
 
 
-def _by_others(
-    orders: Sequence[Job], by: Workforce, *, host: PluginHost, context: HostContext
-) -> Iterator[tuple[Job, Result]]:
+def _by_others(orders: Sequence[Job], by: Workforce, *, context: HostContext) -> Iterator[tuple[Job, Result]]:
     if by.executor is None:
         yield from in_processes(orders, jobs=by.jobs or 1)
         return
     there = [replace(order, claims=None) for order in orders]
-    with host.extensions(AXIS)[by.executor].make()(by.scheduler, by.jobs) as executor:
+    with context.extensions(AXIS)[by.executor].make()(by.scheduler, by.jobs) as executor:
         for order, result in elsewhere(there, executor):
             own = replace(context, work_dir=context.work_dir / str(order.number))
             own.work_dir.mkdir()
             try:
-                yield order, settle(result, orders[order.number], host=host, context=own)
+                yield order, settle(result, orders[order.number], context=own)
             except EdgepackError as error:
                 yield order, replace(failed(order, error), seconds=result.seconds)
 

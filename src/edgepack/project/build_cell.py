@@ -29,13 +29,13 @@ from edgepack.project.stores import open_shared
 from edgepack.recipes.registry import key_of_passes, passes_for
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Target
-from edgepack.targets import with_reading
+from edgepack.targets import overrides_of, with_reading
 
 
 def work(order: Job) -> Result:
     """Make a cell in a process of another pool or machine; its warnings are told by whoever asked for it."""
     with host_context(story=Story(quiet=True), offline=order.offline, host=_plugins()) as context:
-        return make_cell(order, host=_plugins(), context=context)
+        return make_cell(order, context=context)
 
 
 @cache
@@ -43,11 +43,11 @@ def _plugins() -> PluginHost:
     return load_plugins()
 
 
-def make_cell(order: Job, *, host: PluginHost, context: HostContext) -> Result:
+def make_cell(order: Job, *, context: HostContext) -> Result:
     """Whatever goes wrong with a cell is its result."""
     started, told = time.monotonic(), len(context.story.warnings)
     try:
-        made = _make(order, host=host, context=context)
+        made = _make(order, context=context)
     except EdgepackError as error:
         made = failed(order, error)
     except Exception as error:
@@ -57,29 +57,29 @@ def make_cell(order: Job, *, host: PluginHost, context: HostContext) -> Result:
     return replace(made, seconds=seconds, warnings=tuple(context.story.warnings[told:]))
 
 
-def _make(order: Job, *, host: PluginHost, context: HostContext) -> Result:
+def _make(order: Job, *, context: HostContext) -> Result:
     if order.version != edgepack.__version__:
         raise UsageError(
             f"the worker has edgepack {edgepack.__version__}, and {order.version} asks it",
             hint="install one version everywhere",
         )
     cell = order.cell
-    shared = None if order.store is None else open_shared(order.store, host=host, context=context)
+    shared = None if order.store is None else open_shared(order.store, context=context)
     context = replace(context, store=replace(context.store, shared=shared))
     context.story.plan(0)
     with context.story.step("inputs"):
-        target = _target(cell, host)
+        target = _target(cell, context)
         source = ingest(cell.wanted.model, reading=target.model.reading, context=context)
         output = Path(cell.wanted.output)
-        place = output / bundle_name(source.name, target)
+        place = output / bundle_name(source.name, target.name)
         if order.claims is None:
             output = context.work_dir / "made"
         else:
             _claim(place, order)
         packagers = packagers_of(target, context)
-        key = _key(source, target, host, context)
+        key = _key(source, target, context)
         done = Result(label=cell.label, state="to be made", seconds=0.0, path=place, key=key)
-        if order.claims is not None and not order.force and is_up_to_date(place, key, host):
+        if order.claims is not None and not order.force and is_up_to_date(place, key, context.plugins()):
             done = replace(done, state="up to date")
         elif not order.force and shared is not None and shared.has(KIND, key):
             done = replace(done, state="in the store")
@@ -87,13 +87,10 @@ def _make(order: Job, *, host: PluginHost, context: HostContext) -> Result:
     if order.dry_run or done.state == "up to date":
         return done
     if done.state == "in the store" and (
-        order.claims is None
-        or take(place, key, packagers=packagers, shared=_there(shared), host=host, context=context)
+        order.claims is None or take(place, key, packagers=packagers, shared=_there(shared), context=context)
     ):
         return replace(done, state="from the store")
-    outcome = pipeline.build(
-        target, model=cell.wanted.model, output=output, force=True, host=host, context=context
-    )
+    outcome = pipeline.build(target, model=cell.wanted.model, output=output, force=True, context=context)
     memory = memory_of(key, outcome)
     remember(outcome.bundle.directory, memory)
     kept = shared is not None and offer(outcome.bundle.directory, memory, shared=shared, context=context)
@@ -105,7 +102,7 @@ def _make(order: Job, *, host: PluginHost, context: HostContext) -> Result:
     return replace(done, state="made", report=outcome.report)
 
 
-def settle(result: Result, order: Job, *, host: PluginHost, context: HostContext) -> Result:
+def settle(result: Result, order: Job, *, context: HostContext) -> Result:
     """Bring the bundle that a worker with another disk made, or found in the store, to its place.
 
     Raises ``UsageError`` where another cell has it, ``OutputError`` where the store has lost the bundle.
@@ -113,11 +110,11 @@ def settle(result: Result, order: Job, *, host: PluginHost, context: HostContext
     if result.path is None or result.state == "failed":
         return result
     _claim(result.path, order)
-    if not order.force and is_up_to_date(result.path, result.key, host):
+    if not order.force and is_up_to_date(result.path, result.key, context.plugins()):
         return replace(result, state="up to date")
-    shared = open_shared(str(order.store), host=host, context=context)
-    packagers = packagers_of(_target(order.cell, host), context)
-    if not take(result.path, result.key, packagers=packagers, shared=shared, host=host, context=context):
+    shared = open_shared(str(order.store), context=context)
+    packagers = packagers_of(_target(order.cell, context), context)
+    if not take(result.path, result.key, packagers=packagers, shared=shared, context=context):
         raise OutputError(
             f"the store {shared.url} does not give back what a worker put there",
             hint="build it again; where that does not help, the store is not the same for all",
@@ -145,19 +142,15 @@ def _claim(place: Path, order: Job) -> None:
             ) from None
 
 
-def _target(cell: Cell, host: PluginHost) -> Target:
+def _target(cell: Cell, context: HostContext) -> Target:
     wanted = cell.wanted
-    said = {
-        **wanted.settings,
-        "model.recipe": wanted.recipe,
-        "model.gate": wanted.gate,
-        "package.formats": list(wanted.packages) or None,
-    }
-    overrides = [f"{key}={json.dumps(value)}" for key, value in said.items() if value is not None]
-    return with_reading(host.target(cell.target, overrides), wanted.reading)
+    overrides = overrides_of(
+        wanted.settings, recipe=wanted.recipe, gate=wanted.gate, packages=wanted.packages
+    )
+    return with_reading(context.plugins().target(cell.target, overrides), wanted.reading)
 
 
-def _key(source: ModelSource, target: Target, host: PluginHost, context: HostContext) -> str:
+def _key(source: ModelSource, target: Target, context: HostContext) -> str:
     """A digest of all that decides what a bundle is: the model's content, the target, and whose code makes it."""
     said: dict[str, Any] = {
         "model": source_key(source),
@@ -168,6 +161,6 @@ def _key(source: ModelSource, target: Target, host: PluginHost, context: HostCon
         "module": sha256_of(module) if (module := target.module) and module.is_file() else "",
         "packages": {name: context.extensions(PACKAGE)[name].identity for name in target.packages},
         "edgepack": edgepack.__version__,
-        "made_by": host.builder_of(target).made_by(target),
+        "made_by": context.plugins().builder_of(target).made_by(target),
     }
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()

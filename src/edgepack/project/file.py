@@ -8,7 +8,7 @@ from typing import Any
 from edgepack.errors import UsageError
 from edgepack.plugins.enabled import PROJECT_FILES
 from edgepack.records.target import GateLevel, PoolingMode, Reading
-from edgepack.toml_schema import Malformed, load_toml, read_table
+from edgepack.toml_schema import Malformed, check_value, load_toml, read_table
 
 HINT = '[[bundle]]\nmodel = "./my-model"\ntargets = ["linux-x86-min"]'
 
@@ -98,17 +98,22 @@ def _read(file: Path, tables: tuple[str, ...]) -> Project:
     try:
         table = load_toml(file)
         for name in tables:
-            table = table.get(name, {})
+            table = check_value(Mapping[str, Any], table.get(name, {}), name)
         read = read_table(_File, table)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error}", hint="name a project file") from error
     except Malformed as error:
         raise UsageError(f"{file}: {error}", hint=error.hint or "see docs/project.md for all keys") from error
     folder = file.absolute().parent
-    bundles = tuple(_anchored(each, folder, file) for each in read.bundle)
-    store = read.store and (
-        read.store if "://" in read.store else str(folder / Path(read.store).expanduser())
-    )
+    try:
+        bundles = tuple(_anchored(each, folder, file) for each in read.bundle)
+        store = read.store and (
+            read.store if "://" in read.store else str(folder / Path(read.store).expanduser())
+        )
+    except (OSError, ValueError, RuntimeError) as error:  # no such user, too long a name, no pattern
+        raise UsageError(
+            f"{file} names a path that cannot be one: {error}", hint="paths are relative to the file"
+        ) from error
     return Project(file=file, bundles=bundles, store=store, devices=read.devices)
 
 

@@ -30,7 +30,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What a worker needs to know to make a cell."""
+    """Job of a worker: all that it needs to know to make a cell."""
 
     cell: Cell
     number: int

@@ -28,7 +28,7 @@ class Cell:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is called on the command line: by its label, its model, its target or its recipe."""
+        """Names on the command line: by its label, its model, its target or its recipe."""
         return (self.label, *self.label.split(":"))
 
 

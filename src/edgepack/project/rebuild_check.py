@@ -20,7 +20,6 @@ from edgepack.errors import ReproducibilityError
 from edgepack.files.store import LOCKS
 from edgepack.pipeline import Outcome, build
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.plugins.host import load_plugins
 from edgepack.records.target import Target
 
 FETCHED = (
@@ -45,7 +44,7 @@ _UMASK = 0o077
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuild:
-    """What is to be built: all that the second process needs to know."""
+    """Order for the second process that builds a bundle again: all that it needs to know."""
 
     target: Target
     model: str | None
@@ -138,9 +137,8 @@ def main(file: str) -> None:
     """The second process."""
     os.umask(_UMASK)
     order: Rebuild = pickle.loads(Path(file).read_bytes())
-    host = load_plugins()
-    with host_context(offline=order.offline, host=host) as context:
-        build(order.target, model=order.model, output=order.output, host=host, context=context)
+    with host_context(offline=order.offline) as context:
+        build(order.target, model=order.model, output=order.output, context=context)
 
 
 if __name__ == "__main__":

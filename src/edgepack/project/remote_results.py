@@ -19,7 +19,6 @@ from edgepack.errors import BundleError, DiskFullError, OutputError
 from edgepack.files.shared import SharedStore
 from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import PluginHost
 from edgepack.project.state_file import described, is_memory, names_beside, remember, same_delegates
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.trusted_bundles import remember_from_store
@@ -45,7 +44,6 @@ def take(
     *,
     packagers: Packagers,
     shared: SharedStore,
-    host: PluginHost,
     context: HostContext,
 ) -> bool:
     """Lay a finished bundle out at ``folder``, as it was when it was made; ``False``, and nothing done, where there is no sound one.
@@ -60,7 +58,7 @@ def take(
         return False
     try:
         memory = _memory(work, key, folder.name)
-        if not same_delegates(memory, host):
+        if not same_delegates(memory, context.plugins()):
             return False
         found = {path.relative_to(work).as_posix() for path in work.rglob("*")} - {MEMORY}
         bundle = open_bundle(unpack_bundle(work / archive_of(folder).name, work / "unpacked" / folder.name))

@@ -31,7 +31,7 @@ FORMS = (".html", ".json")
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What a bundle's own report says of it."""
+    """Figures in a bundle's own report."""
 
     digest: str | None = None
     archive_bytes: int | None = None
@@ -93,7 +93,7 @@ def summary(results: Sequence[Result], *, seconds: float) -> str:
 
 
 def as_dict(results: Iterable[Result]) -> dict[str, Any]:
-    """What ``--json`` prints."""
+    """Document that ``--json`` prints."""
     return {"schema": SCHEMA, "bundles": [_as_dict(each) for each in results]}
 
 

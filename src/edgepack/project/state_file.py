@@ -17,16 +17,19 @@ from edgepack.files.folder import is_below
 from edgepack.files.store import sha256_of
 from edgepack.plugins.host import PluginHost
 from edgepack.signing.signatures import signature_of
+from edgepack.toml_schema import parse_foreign, read_foreign
 
 REMEMBERED = ".edgepack-build.json"
 """In an output folder: bundle → what it was made of, its digest, and the files beside it."""
+MOST = 16 << 20
+"""Bytes of it."""
 Files = Mapping[str, Mapping[str, Any]]
 """Paths, relative to the output folder → size and SHA-256."""
 _PARTS = {"key": str, "digest": str, "files": dict, "delegates": list}
 
 
 def memory_of(key: str, outcome: Outcome) -> dict[str, Any]:
-    """What is to be remembered of a bundle that was made. It lies where it is to stay."""
+    """Record of a bundle that was made, for the next time. The bundle lies where it is to stay."""
     folder = outcome.bundle.directory
     names = [*names_beside(folder), *(each.file for each in outcome.report.packages)]
     return {
@@ -38,7 +41,7 @@ def memory_of(key: str, outcome: Outcome) -> dict[str, Any]:
 
 
 def names_beside(folder: Path) -> list[str]:
-    """What lies beside every bundle: packages come to that."""
+    """Names of the files that lie beside every bundle: packages come to that."""
     return [each(folder).name for each in (archive_of, provenance_file, report_file_of)]
 
 
@@ -105,13 +108,19 @@ def signing(path: Path) -> Iterator[None]:
 
 def is_memory(value: object) -> bool:
     """Whether this is what ``memory_of`` returns."""
-    return isinstance(value, dict) and all(isinstance(value.get(part), kind) for part, kind in _PARTS.items())
+    return (
+        isinstance(value, dict)
+        and all(isinstance(value.get(part), kind) for part, kind in _PARTS.items())
+        and all(
+            isinstance(each, dict) and isinstance(each.get("builder"), str) for each in value["delegates"]
+        )
+    )
 
 
 def _remembered(output: Path) -> dict[str, Any]:
     """Nothing where the file is not there or damaged: everything is made again then."""
     with suppress(OSError, ValueError, RecursionError):
-        known = json.loads((output / REMEMBERED).read_text(encoding="utf-8"))
+        known = parse_foreign(read_foreign(output / REMEMBERED, most=MOST))
         if isinstance(known, dict) and all(map(is_memory, known.values())):
             return known
     return {}

@@ -7,7 +7,6 @@ from edgepack.errors import UsageError
 from edgepack.fetch.http import redacted
 from edgepack.files.shared import BlobStore, SharedStore
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import PluginHost
 from edgepack.terminal_text import did_you_mean
 
 AXIS = "store"
@@ -22,19 +21,19 @@ _opened: dict[str, SharedStore] = {}
 
 
 def address_of(named: str | None, project: str | None) -> str | None:
-    """What an option names, else ``EDGEPACK_STORE``, else what the project file does; a folder's path is absolute."""
+    """Address of the store: an option's, else ``EDGEPACK_STORE``'s, else the project file's; a folder's path is absolute."""
     said = named or os.environ.get(VARIABLE) or project
     return str(Path(said).expanduser().absolute()) if said and "://" not in said else said or None
 
 
-def open_shared(url: str, *, host: PluginHost, context: HostContext) -> SharedStore:
+def open_shared(url: str, *, context: HostContext) -> SharedStore:
     """The store at an address, one for the whole process: one that cannot be reached is not tried for each cell.
 
     Raises ``UsageError`` for an address that no plugin takes, and what the plugin raises.
     """
     if url not in _opened:
         scheme = url.partition("://")[0] if "://" in url else "file"
-        known = host.extensions(AXIS)
+        known = context.extensions(AXIS)
         if scheme not in known:
             raise UsageError(
                 f"no plugin reaches the store {url}{did_you_mean(scheme, known)}",

@@ -140,7 +140,7 @@ def _begin(compilers: int) -> None:
 
 
 def _end(number: int, frame: object) -> NoReturn:
-    """What is open is closed, and what is half made is removed."""
+    """End a worker: close what is open, and remove what is half made."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt
 

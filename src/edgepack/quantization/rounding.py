@@ -19,7 +19,7 @@ Rounding = Literal["nearest", "fitted", "gptq"]
 DAMPING = 0.01
 """Of the mean of the diagonal, added to it: GPTQ's own figure."""
 INPUTS_AT_ONCE = 64
-OUTPUTS_AT_ONCE = 16
+OUTPUTS_AT_ONCE = 8
 SHRINKAGES = np.linspace(1.0, 0.7, 13, dtype=np.float32)
 
 

@@ -42,7 +42,7 @@ class Expected:
 
 
 def expected(source: ModelSource, passes: Sequence[Pass]) -> Expected | None:
-    """What comes of a source by passes; ``None`` where that is not known before."""
+    """Sizes to expect of a source and passes; ``None`` where that is not known before."""
     if source.precision != FULL_PRECISION or any(step.name not in BITS for step in passes):
         return None
     files, weights = _weights(source)
@@ -66,7 +66,7 @@ def _weights(source: ModelSource) -> tuple[tuple[Path, ...], int]:
 
 
 def _share_left(files: Sequence[Path]) -> float:
-    """What a quick encoder leaves of pieces of the files: little where most weights are zero, or the same."""
+    """Share that a quick encoder leaves of pieces of the files: little where most weights are zero, or the same."""
     encoder = zstandard.ZstdCompressor(level=1)
     taken = left = 0
     size = sum(file.stat().st_size for file in files)

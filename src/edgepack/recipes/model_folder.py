@@ -72,7 +72,7 @@ def _documents(prepared: PreparedModel, source: ModelSource, made: MadeSmall) ->
 
 
 def _modules(pooling: Pooling, dimension: int) -> Mapping[str, Any]:
-    """What sentence-transformers writes of a pooling; Dense modules and the cut are in the graph alone."""
+    """Files of sentence-transformers for a pooling; Dense modules and the cut are in the graph alone."""
     kinds = {
         "": "Transformer",
         "1_Pooling": "Pooling",

@@ -56,8 +56,7 @@ def passes_of(recipe: str | tuple[Pass, ...], context: BuildContext) -> tuple[Pa
 
 def passes_for(source: ModelSource, options: ModelOptions, context: BuildContext) -> tuple[Pass, ...]:
     """Those for this model: ``options.score_recipe``'s where it gives no vector for comparing texts."""
-    ranks = source.head or (source.outputs and not source.outputs.dense)
-    return passes_of((options.for_scores() if ranks else options).recipe, context)
+    return passes_of((options.for_scores() if source.ranks else options).recipe, context)
 
 
 def pass_named(name: str, context: BuildContext) -> Extension:
@@ -72,7 +71,7 @@ def pass_named(name: str, context: BuildContext) -> Extension:
 
 
 def key_of_passes(passes: tuple[Pass, ...], context: BuildContext) -> str:
-    """What of passes is part of a prepared model's key: names, parameters, and who brought those that are not edgepack's."""
+    """Key of passes in the key of a prepared model: names, parameters, and who brought those that are not edgepack's."""
     return json.dumps(
         [
             [
@@ -95,7 +94,7 @@ def whose_passes(passes: tuple[Pass, ...], context: BuildContext) -> dict[str, d
 def apply(
     step: Pass, model: onnx.ModelProto, note: Note, material: Material, context: BuildContext
 ) -> onnx.ModelProto:
-    """What a pass makes of a model. Raises ``PluginError`` for a plugin's pass that fails, or makes none."""
+    """Model changed by a pass. Raises ``PluginError`` for a plugin's pass that fails, or makes none."""
     import onnx
 
     from edgepack.models.graph.external_weights import gathered_where_they_fit
@@ -131,7 +130,7 @@ def parameters_of(step: Pass, context: BuildContext) -> dict[str, tuple[Any, Any
 
 
 def _transform_of(found: Extension) -> Transform:
-    """What the pass's ``make`` returns; or ``PluginError`` where that is no function."""
+    """Function that the pass's ``make`` returns; ``PluginError`` where it is none."""
     transform: Transform = found.make()
     if not callable(transform):
         raise PluginError(

@@ -204,7 +204,7 @@ class Trial:
     def _remembered(
         self, kind: str, made: PreparedModel, inputs: dict[str, str], measure: Callable[[], Any]
     ) -> Any:
-        """What ``measure`` gives, from the store where it has been measured on this processor before."""
+        """Figures of ``measure``, from the store where it has been measured on this processor before."""
 
         def make(folder: Path) -> None:
             (folder / FIGURES).write_text(json.dumps(measure()), encoding="utf-8")
@@ -262,7 +262,7 @@ def _head_digest(source: ModelSource) -> str:
 
 
 def _processor() -> str:
-    """What latency depends on, as far as it can be known."""
+    """Processor in words, which latency depends on, as far as it can be known."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -92,7 +92,7 @@ def _cells(result: DeviceResult) -> dict[str, str]:
 
 
 def _load(result: DeviceResult) -> dict[str, str]:
-    """What the load of ``--bench`` took."""
+    """Load of ``--bench`` and what it took."""
     speed = result.speed
     if speed is None or not speed.texts:
         return {}

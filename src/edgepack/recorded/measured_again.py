@@ -33,7 +33,7 @@ _CLAIMS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """What of a report cannot be measured again without running the bundle."""
+    """Parts of a report that cannot be measured again without running the bundle."""
 
     verification: Verification = NOT_RUN
     proofs: tuple[LevelProof, ...] = ()

@@ -70,7 +70,7 @@ class DeviceSpeed:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceResult:
-    """What was found of a bundle on one device."""
+    """Result of a bundle on one device."""
 
     id: str
     """How it is called here: the name that was given, or its address without a user."""
@@ -105,7 +105,7 @@ class DeviceFailure:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceProof:
-    """What `edgepack build --on` found of one bundle on one device."""
+    """Result of `edgepack build --on` for one bundle on one device."""
 
     label: str
     """Of the bundle in the project."""
@@ -118,7 +118,7 @@ class DeviceProof:
 
 @dataclass(frozen=True, kw_only=True)
 class OnDevices:
-    """What was found of a bundle on devices."""
+    """Results of a bundle on devices."""
 
     results: tuple[DeviceResult, ...]
     failures: tuple[DeviceFailure, ...] = ()

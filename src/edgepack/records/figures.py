@@ -105,7 +105,7 @@ class Figure:
 
     @property
     def shortfall(self) -> str:
-        """What is wrong with it, in words with the figures; empty where its limit is met."""
+        """Sentence about a figure that misses its limit, in words with the figures; empty where its limit is met."""
         if self.met is not False or self.limit is None:
             return ""
         if self.value is None:
@@ -129,7 +129,7 @@ def limits_of(options: ModelOptions) -> dict[str, float]:
 
 
 def shortfalls(found: Verification, options: ModelOptions) -> list[str]:
-    """What is below the limits, in words with the figures; nothing when all is well.
+    """Sentences about the figures that miss their limits; nothing when all is well.
 
     What a limit asks for and nothing has measured counts as below it.
     """
@@ -155,12 +155,12 @@ def in_short(found: Verification) -> str:
 
 
 def heading(found: Verification) -> str:
-    """What the vectors were compared with, and on how many texts."""
+    """Heading: the reference that the vectors were compared with, and the number of texts."""
     return f"vectors compared with {reference(found)}, {found.texts} texts"
 
 
 def reference(found: Verification) -> str:
-    """What the vectors were compared with."""
+    """Reference that the vectors were compared with."""
     quantized = found.against not in FLOAT_PRECISIONS
     return f"the given {found.against} file, NOT FULL PRECISION" if quantized else found.against
 

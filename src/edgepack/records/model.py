@@ -113,7 +113,7 @@ class Head:
 
     @property
     def noun(self) -> str:
-        """What a model with such a head is."""
+        """Kind of model that has such a head."""
         return "a reranker" if self.task == "rank" else "a classifier"
 
 
@@ -242,8 +242,13 @@ class ModelSource:
         return tuple(name for name, there in said.items() if there)
 
     @property
+    def ranks(self) -> bool:
+        """Whether it gives no vector for comparing texts: what counts is the order of what it gives."""
+        return self.head is not None or (self.outputs is not None and not self.outputs.dense)
+
+    @property
     def noun(self) -> str:
-        """What such a model is."""
+        """Kind of model, with its article."""
         if self.head:
             return self.head.noun
         return self.outputs.noun if self.outputs else "an embedding model"

@@ -68,7 +68,7 @@ class MultiVector:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """What a model gives; ``dense``: one vector per text as well, which is for comparing texts."""
+    """Outputs of a model; ``dense``: one vector per text as well, which is for comparing texts."""
 
     dense: bool = False
     sparse: Sparse | None = None
@@ -76,7 +76,7 @@ class Outputs:
 
     @property
     def noun(self) -> str:
-        """What such a model is."""
+        """Kind of model that has such outputs."""
         if self.dense:
             return "an embedding model of several outputs"
         return "a sparse encoder" if self.sparse else "a multi-vector encoder"

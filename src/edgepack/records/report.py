@@ -30,7 +30,7 @@ class Retrieval:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskFigure:
-    """What vectors are worth in a task of real texts, beside the full-precision model's."""
+    """Figure of the vectors in a task of real texts, beside the full-precision model's."""
 
     limit: str
     """Key of a target: what of ``value_fp32`` may be lost."""
@@ -175,7 +175,7 @@ class PartSize:
 
 @dataclass(frozen=True, kw_only=True)
 class Visit:
-    """What one visit to a bundle that is served as files takes; all figures in bytes."""
+    """Bytes of one visit to a bundle that is served as files."""
 
     name: str
     """``cold``: nothing is in the visitor's cache; ``warm``: everything is."""
@@ -213,7 +213,7 @@ class PriceList:
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadCost:
-    """What it costs to send the archive, or a package, to a number of devices, by one price list."""
+    """Cost of sending the archive, or a package, to a number of devices, by one price list."""
 
     provider: str
     dated: str
@@ -273,7 +273,7 @@ class Speed:
 
 @dataclass(frozen=True, kw_only=True)
 class LengthMemory:
-    """What one text of a length takes."""
+    """Memory for one text of a length."""
 
     tokens: int
     peak: int
@@ -346,5 +346,5 @@ class Report:
 
     @property
     def download_bytes(self) -> int | None:
-        """What one device downloads: the archive, or a cold visit under brotli."""
+        """Bytes that one device downloads: the archive, or a cold visit under brotli."""
         return self.visits[0].brotli if self.visits else self.archive_bytes

@@ -33,6 +33,26 @@ class LevelProof:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fit:
+    """Result of trying whether a library runs a model."""
+
+    version: str = ""
+    """ONNX Runtime's, as the library says it; empty when it was not asked."""
+    missing: tuple[str, ...] = ()
+    """Operator kernels, e.g. ``ai.onnx Range 11``."""
+    complete: bool = True
+    """Whether ``missing`` is everything that is missing."""
+    reason: str = ""
+    """Why the model does not run, where that is not for missing kernels."""
+    ran: bool = False
+    """Whether the model was run on a text, and not only loaded."""
+
+    @property
+    def fits(self) -> bool:
+        return not self.missing and not self.reason
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExecutionProvider:
     """A GPU, or the like, that runs the model on the device instead of the processor, and what of the device it asks for."""
 

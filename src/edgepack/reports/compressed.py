@@ -47,7 +47,7 @@ class CompressedSize:
 
 
 def levels_for(size: int) -> Levels:
-    """What a file of so many bytes is compressed with."""
+    """Levels of compression for a file of so many bytes."""
     if size > HUGE:
         return QUICK
     return BEST if size <= BROTLI_LARGE else LARGER

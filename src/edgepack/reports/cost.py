@@ -34,7 +34,7 @@ class _File:
 
 
 def amount(prices: PriceList, bytes_total: int) -> float:
-    """What so many bytes cost when they are sent within one month, each GB at the price of the tier it falls into."""
+    """Price of so many bytes, sent within one month, each GB at the price of the tier it falls into."""
     gigabytes = bytes_total / prices.gigabyte
     below, due = 0.0, 0.0
     for tier in prices.tiers:

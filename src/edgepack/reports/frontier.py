@@ -65,7 +65,7 @@ def frontier_table(points: Sequence[FrontierPoint]) -> Table:
 
 
 def recommendation_lines(points: Sequence[FrontierPoint]) -> list[str]:
-    """What the search recommends, a line a wish."""
+    """Recommendations of the search, a line a wish."""
     return [
         f"{choice.wish}: {choice.point.name if choice.point else 'none of them'}"
         for choice in recommendations(points)

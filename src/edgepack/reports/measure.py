@@ -62,7 +62,7 @@ def measure(
     prices: Prices | None = None,
     said_by: Word = HERE,
 ) -> Report:
-    """What a bundle weighs and costs: ``sizes`` are what ``weigh`` says, ``prices`` what ``prices_of`` says (edgepack's own).
+    """Report of a bundle's sizes and costs: ``sizes`` are what ``weigh`` says, ``prices`` what ``prices_of`` says (edgepack's own).
 
     ``packages`` are the bundle's other forms, which are priced as the archive is. ``said_by``: whose word its manifest is; of a
     word that does not count, no check is said to have passed.
@@ -96,7 +96,7 @@ def measure(
 
 
 def _about(manifest: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """What of the manifest a person wants to know first; what it does not say is left out."""
+    """Facts of the manifest that a person wants to know first; those that are missing are left out."""
     model, runtime, runner = manifest["model"], manifest.get("runtime") or {}, manifest.get("runner", {})
     named = (model.get("license"), model.get("origin"), model.get("recipe"), model.get("precision"))
     said = dict(zip(("license of the model", "found at", "recipe", "precision"), named, strict=True))
@@ -125,7 +125,7 @@ def _parts(bundle: Bundle, sizes: Mapping[str, CompressedSize]) -> tuple[PartSiz
 
 
 def _visits(bundle: Bundle, sizes: Mapping[str, CompressedSize]) -> tuple[Visit, ...]:
-    """What visits take, by the compressed copies that the bundle brings, or as compressed here."""
+    """Bytes of visits, by the compressed copies that the bundle brings, or as compressed here."""
     sent = {file["path"]: file["size"] for file in bundle.manifest["files"]}
     visits = []
     for name, paths in sorted(bundle.manifest.get("visits", {}).items()):

@@ -157,7 +157,7 @@ def _archive(report: Report) -> Text:
 
 
 def memory_line(found: Memory) -> str:
-    """What the program takes, and the budget that its worst case ran within."""
+    """Line on the memory that the program takes, and the budget that its worst case ran within."""
     if found.reason:
         return f"memory: not measured ({found.reason})"
     return (
@@ -175,7 +175,7 @@ def speed_line(found: Speed) -> str:
 
 
 def worst_case(found: Memory) -> str:
-    """What was run, in a few words."""
+    """Description of the worst case, in a few words."""
     threads = "1 thread" if found.threads == 1 else f"{found.threads} threads"
     return f"{threads}, texts of {found.tokens:,} tokens, all scripts"
 
@@ -201,7 +201,7 @@ def _costs_json(costs: Iterable[DownloadCost]) -> list[dict[str, Any]]:
 
 
 def cost_rows(report: Report) -> list[tuple[str, list[tuple[str, ...]]]]:
-    """What is sent, and a row a provider for it: its name, the date, an amount for each number of devices.
+    """Rows of costs for each thing that is sent, one a provider: its name, the date, an amount for each number of devices.
 
     The first is the archive or a first visit, and each package follows. The currency is ``cost_title``'s to say, where it is one.
     """
@@ -228,7 +228,7 @@ def cost_rows(report: Report) -> list[tuple[str, list[tuple[str, ...]]]]:
 
 
 def cost_title(report: Report) -> str:
-    """What the table of costs says, and by how many of whom."""
+    """Title of the table of costs: what is counted, and by how many of whom."""
     what = "cost per first visit" if report.visits else "cost of one download per device"
     whom = "visits" if report.visits else "devices"
     currencies = _currencies(report)

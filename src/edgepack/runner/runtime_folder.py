@@ -102,7 +102,7 @@ class RuntimeFolder:
         changes: tuple[str, ...] = (),
         source_files: tuple[SourceFile, ...] = (),
     ) -> RuntimeArtifact:
-        """What it is as a runtime: every operator kernel is there, so that none are matched.
+        """Record of the folder as a runtime: every operator kernel is there, so that none are matched.
 
         ``library`` names the file in ``lib`` that the program opens, or is a pattern for it; all others are its companions.
         A runtime that is not ONNX Runtime has a ``name`` and a word for ``kind``. Without ``provider``, the processor runs the
@@ -129,7 +129,7 @@ class RuntimeFolder:
         return Path(shutil.copyfile(library, self.lib / (name or library.name)))
 
     def add_license(self, component: str, *texts: Path | str) -> None:
-        """What a component is under: files and words, with an empty line between them."""
+        """Write the licence of a component: files and words, with an empty line between them."""
         parts = [text.encode() if isinstance(text, str) else text.read_bytes() for text in texts]
         folder = self.folder / "licenses"
         folder.mkdir(parents=True, exist_ok=True)
@@ -165,5 +165,5 @@ def onnxruntime_files(*libraries: str) -> tuple[str, ...]:
 
 
 def component_of(library: str) -> str:
-    """What a library's licence is filed under, e.g. ``libz`` for ``libz.so.1``."""
+    """Name under which a library's licence is filed, e.g. ``libz`` for ``libz.so.1``."""
     return library.partition(".so")[0]

@@ -7,9 +7,9 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import UsageError
 from edgepack.files.elf import architecture, is_elf, version_key
-from edgepack.foundry.explain.sizes import ELF, Form
+from edgepack.foundry.explain.sizes import ELF
 from edgepack.foundry.link.reduced_library import SONAME, reduce_runtime
-from edgepack.foundry.platform import Emulator, RuntimeOptions
+from edgepack.foundry.platform import Emulator, Form, RuntimeOptions
 from edgepack.foundry.processor import Processor
 from edgepack.foundry.processors.aarch64 import AARCH64
 from edgepack.foundry.processors.x86_64 import X86_64
@@ -17,13 +17,13 @@ from edgepack.foundry.proof.emulator import find_qemu
 from edgepack.foundry.proof.prove import prove, prove_file
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.registry import RELEASE
+from edgepack.foundry.toolchain import CLibrary, NativeToolchain
 from edgepack.foundry.toolchains.choose import require_protection, toolchain_for, zig_for
-from edgepack.foundry.toolchains.toolchain import CLibrary, NativeToolchain
 from edgepack.records.model import PreparedModel
 from edgepack.records.operators import Operators
-from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact
+from edgepack.records.runtime import Fit, LevelProof, Levels, RuntimeArtifact
 from edgepack.records.target import Platform
-from edgepack.verifier.compatibility import Fit, try_model
+from edgepack.verifier.compatibility import try_model
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,9 +26,8 @@ from edgepack.plugins.host import PluginHost
 from edgepack.recipes.prepare import prepare_model
 from edgepack.recipes.registry import passes_of
 from edgepack.records.operators import Operators
-from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact, RuntimeKind
+from edgepack.records.runtime import Fit, LevelProof, Levels, RuntimeArtifact, RuntimeKind
 from edgepack.records.target import ModelOptions, Pass
-from edgepack.verifier.compatibility import Fit
 
 OPERATORS_FILE = "required_operators_and_types.config"
 """Upstream's name for it: https://onnxruntime.ai/docs/reference/operators/reduced-operator-config-file.html"""
@@ -42,7 +41,7 @@ def format_for(kind: RuntimeKind) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LibraryOptions:
-    """What a library is made for."""
+    """Options of a library without a bundle."""
 
     recipe: str | tuple[Pass, ...] = "int8"
     score_recipe: str | tuple[Pass, ...] | None = None
@@ -168,7 +167,7 @@ def prove_again(
 
 
 def operators_beside(library: Path) -> Operators | None:
-    """What a library provides, by the file that lies beside it, or by the manifest of the bundle that it lies in."""
+    """Operators that a library provides, by the file that lies beside it, or by the manifest of the bundle that it lies in."""
     for folder in (library.parent, library.parent.parent):
         if (folder / OPERATORS_FILE).is_file():
             return parse_config((folder / OPERATORS_FILE).read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ MOST = 16 << 20
 
 
 def pae(payload: bytes) -> bytes:
-    """What is signed of a payload: DSSE's pre-authentication encoding."""
+    """Bytes that are signed for a payload: DSSE's pre-authentication encoding."""
     return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 
@@ -141,7 +141,7 @@ def _member(document: Mapping[str, Any], name: str, kind: type, path: Path) -> A
 
 
 def _bytes(document: Mapping[str, Any], name: str, path: Path) -> bytes:
-    """What is written in base64, in its one form: standard letters, padded, no bit too many."""
+    """Bytes that are written in base64, in its one form: standard letters, padded, no bit too many."""
     written = _member(document, name, str, path)
     try:
         content = base64.b64decode(written, validate=True)

@@ -61,7 +61,7 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class PrivateKey:
-    """What signatures are made with."""
+    """Private key, which makes signatures."""
 
     key: EllipticCurvePrivateKey
 

@@ -31,7 +31,7 @@ SUFFIX = ".sigstore.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Signed:
-    """What a valid signature covers."""
+    """Files that a valid signature covers."""
 
     name: str
     files: int
@@ -40,7 +40,7 @@ class Signed:
 
 
 def signature_of(file: Path) -> Path:
-    """Where the signature of an archive or package lies."""
+    """Path of the signature of an archive or package."""
     return file.with_name(file.name + SUFFIX)
 
 

@@ -26,7 +26,7 @@ STEPS = ("prepare_model", "provide_runtime", "make_runner")
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """What the command made, and where else it wrote."""
+    """Result of the command, and where else it wrote."""
 
     said: str
     """Its last lines on standard error."""
@@ -58,7 +58,7 @@ class Built:
 
 @cache
 def build_in_own_process(subject: TargetSubject) -> Built:
-    """What the command makes of the first model whose kind the builder does not refuse; where it refuses all, of the first."""
+    """Build the first model whose kind the builder does not refuse; where it refuses all, the result is the first's."""
     refused: list[Built] = []
     for model in subject.kit.models_for_targets():
         built = _build_in_own_process(subject, model)
@@ -149,7 +149,7 @@ def with_watched_builder(host: PluginHost, name: str, wrap: Wrap) -> PluginHost:
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What a build in this process made, step by step."""
+    """Records of a build in this process, step by step."""
 
     directory: Path
     records: Mapping[str, Any]
@@ -179,7 +179,7 @@ def build_watched(subject: TargetSubject, wrap: Wrap, output: Path) -> Path:
 
     host = with_watched_builder(subject.kit.host, subject.target.builder, wrap)
     context = replace(subject.kit.context(), plugins=lambda: host)
-    made = pipeline.build(subject.target, model=str(subject.model), output=output, host=host, context=context)
+    made = pipeline.build(subject.target, model=str(subject.model), output=output, context=context)
     return made.bundle.directory
 
 

@@ -55,7 +55,7 @@ class Kit:
         return write_static_model(self.folder / "models" / "kit-static")
 
     def models_for_targets(self) -> Iterator[Path]:
-        """What a target is checked with: the first of these whose kind its builder does not refuse."""
+        """Models to check a target with: the first of these whose kind its builder does not refuse."""
         yield from (Path(each) for each in self.models if Path(each).is_dir())
         yield self.model
         yield self.static_model
@@ -123,7 +123,7 @@ class PluginSubject:
 
     @property
     def info(self) -> PluginInfo:
-        """What the host found. ``NotSeen`` where there is no such plugin."""
+        """Record of the plugin at the host. ``NotSeen`` where there is no such plugin."""
         known = {each.name: each for each in self.kit.host.plugins}
         if self.name not in known:
             raise NotSeen(f"there is no plugin {self.name}; installed: {', '.join(known)}")
@@ -148,7 +148,7 @@ class PluginSubject:
 
     @property
     def requires(self) -> list[str] | None:
-        """What its distribution says that it needs; None where it has no metadata."""
+        """Requirements of its distribution; ``None`` where it has no metadata."""
         try:
             return list(distribution(self.info.distribution).requires or [])
         except PackageNotFoundError:

@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What was not seen is said aloud: a check that was not made is not passed."""
+    """Print the checks that were not seen: a check that was not made is not passed."""
     config = terminalreporter.config
     if not config.getoption("edgepack_target") and not config.getoption("edgepack_plugin"):
         return

@@ -318,7 +318,7 @@ def tokenizes_alike(subject: TargetSubject) -> None:
 
 
 def _stock_file(subject: TargetSubject) -> Path:
-    """What the stock ONNX Runtime makes the bundle's vectors of; ``NotSeen`` where there is no such file."""
+    """Model file from which the stock ONNX Runtime makes the bundle's vectors; ``NotSeen`` where there is no such file."""
     from edgepack.models.reference import exported_model
 
     model = build_here(subject).records["prepare_model"]

@@ -89,7 +89,7 @@ FUNCTIONS = "a function of it that is heavy is named by edgepack.api.lazy, and i
 
 @cache
 def _probe(subject: PluginSubject) -> dict[str, Any]:
-    """What importing the plugin and calling its hooks does in a fresh process. ``NotSeen`` when that fails."""
+    """Effects of importing the plugin and calling its hooks in a fresh process. ``NotSeen`` when that fails."""
     command = [sys.executable, "-c", PROBE, subject.name]
     done = subprocess.run(
         command, capture_output=True, encoding="utf-8", env=subject.kit.environment(), check=False

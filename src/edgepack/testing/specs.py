@@ -49,7 +49,7 @@ class SpecSubject:
 
 
 def _made(subject: SpecSubject) -> Any:
-    """What ``make`` returns; a packager is made for a target."""
+    """Object that ``make`` returns; a packager is made for a target."""
     from edgepack.testing.script import script_target
 
     if subject.spec.axis != "package":

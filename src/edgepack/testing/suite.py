@@ -23,7 +23,7 @@ ALL_CHECKS = {
 
 
 def checks_of_specs(plugin: PluginSubject) -> Iterator[tuple[SpecSubject, Sequence[KitCheck]]]:
-    """What a plugin brings beside builders, each with its checks."""
+    """Parts that a plugin brings beside builders, each with its checks."""
     for spec in plugin.info.specs:
         if spec.axis != "builder":
             yield SpecSubject(plugin.kit, plugin, spec), BY_AXIS.get(spec.axis, specs.EVERY)

@@ -35,7 +35,7 @@ def command_of(bundle: Bundle, *, trusted: bool = False) -> list[str | Path]:
 
 
 def host_program(bundle: Bundle, name: str, *, trusted: bool = False) -> Path:
-    """Where this host has a program that a bundle's command begins with. Raises as ``command_of``."""
+    """Path on this host of a program that a bundle's command begins with. Raises as ``command_of``."""
     if name not in HOST_PROGRAMS and not (trusted and "/" not in name and name in _declared(bundle)):
         raise BundleError(
             f"{plugin_of(bundle)}the command of {bundle.name} begins with {name!r}, which is neither a file of the bundle "
@@ -49,7 +49,7 @@ def host_program(bundle: Bundle, name: str, *, trusted: bool = False) -> Path:
 
 
 def view_for(bundle: Bundle, words: Sequence[str | Path], *, trusted: bool) -> View:
-    """What is shown to the program: its bundle, the paths of the command (an emulator's, an interpreter's) themselves, and
+    """View of the disk for the program: its bundle, the paths of the command (an emulator's, an interpreter's) themselves, and
 
     - for a compiled program the C library that its target promises, nothing for a static one;
     - for a script, and for what a program of the host's runs, the system's programs and libraries;

@@ -4,7 +4,6 @@ import json
 import platform
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -14,6 +13,7 @@ from edgepack.models.ort import c_api as binding
 from edgepack.models.ort.releases import writers_of
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.records.operators import Operator
+from edgepack.records.runtime import Fit
 from edgepack.verifier.without_operators import Name, ort_format_version, prune_onnx, prune_ort
 
 _SCRIPT = """\
@@ -51,26 +51,6 @@ _NO_KERNEL = re.compile(
 _NO_OPERATOR = re.compile(r"\b(\w+)\((-?\d+)\) is not a registered function/op")
 _ORT_VERSION = re.compile(r"ORT format model(?:s older than)? version \[?\d+")
 _ONNX_VERSION = re.compile(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fit:
-    """Result of trying."""
-
-    version: str = ""
-    """ONNX Runtime's, as the library says it; empty when it was not asked."""
-    missing: tuple[str, ...] = ()
-    """Operator kernels, e.g. ``ai.onnx Range 11``."""
-    complete: bool = True
-    """Whether ``missing`` is everything that is missing."""
-    reason: str = ""
-    """Why the model does not run, where that is not for missing kernels."""
-    ran: bool = False
-    """Whether the model was run on a text, and not only loaded."""
-
-    @property
-    def fits(self) -> bool:
-        return not self.missing and not self.reason
 
 
 def try_model(library: Path, model: Path, *, context: BuildContext) -> Fit:
@@ -122,7 +102,7 @@ def _require_loadable(library: Path) -> None:
 
 
 def _try(library: Path, model: Path, context: BuildContext) -> dict[str, object]:
-    """What a process says that loads and runs the model; how it ended when it was killed."""
+    """Answer of a process that loads and runs the model; how it ended when it was killed."""
     script = context.work_dir / "fits.py"
     script.write_text(_SCRIPT)
     output = context.work_dir / "fits.txt"

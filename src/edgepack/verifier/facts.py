@@ -1,13 +1,17 @@
 """What a manifest says, held against what whoever verifies has found: its model's facts against the source, its promises against the figures."""
 
 import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from edgepack.bundles.floor import require_compatible_elf
+from edgepack.bundles.manifest import bundle_name
 from edgepack.bundles.model_section import source_section
 from edgepack.errors import BundleError, ModelError, VerificationError
+from edgepack.files.store import disk_errors
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.records.bundle import Bundle
@@ -126,7 +130,7 @@ def _unknown(said: Mapping[str, Any], found: Mapping[str, Any]) -> set[str]:
 def _require_name(bundle: Bundle) -> None:
     """The bundle is called by its model and its target."""
     model, target = str(bundle.manifest["model"].get("name")), str(bundle.manifest["target"].get("name"))
-    if bundle.manifest["name"] != (name := f"{model.rpartition('/')[2]}-{target}"):
+    if bundle.manifest["name"] != (name := bundle_name(model, target)):
         raise VerificationError(
             f"the manifest calls the bundle {_shown(bundle.manifest['name'])}; by its model and target it is {_shown(name)}",
             hint="build it again",
@@ -175,7 +179,8 @@ def _require_operators(bundle: Bundle) -> None:
     listed = runtime.get("operators")
     if listed is None or model.get("format") != "ort":
         return
-    needs = operators_of_ort_model(bundle.directory / str(model["file"]))
+    with tempfile.TemporaryDirectory() as folder:
+        needs = operators_of_ort_model(_whole_model(bundle, Path(folder)))
     has = {str(line).partition("{")[0] for line in listed}
     missing = sorted({f"{op.domain};{op.since};{op.name}" for op in needs.kernels} - has)
     if missing:
@@ -183,6 +188,19 @@ def _require_operators(bundle: Bundle) -> None:
             f"the manifest of {bundle.name} lists the runtime's kernels without {', '.join(missing[:3])}, which its model needs",
             hint="build it again",
         )
+
+
+def _whole_model(bundle: Bundle, folder: Path) -> Path:
+    """The model's file, put together in ``folder`` where the bundle has it in pieces."""
+    model = bundle.manifest["model"]
+    file, pieces = bundle.directory / str(model["file"]), model.get("pieces", ())
+    if len(pieces) < 2:
+        return file
+    whole = folder / file.name
+    with disk_errors(whole), whole.open("wb") as out:
+        for piece in pieces:
+            out.write((bundle.directory / str(piece)).read_bytes())
+    return whole
 
 
 def _same(one: Any, other: Any) -> bool:

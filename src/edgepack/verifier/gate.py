@@ -112,7 +112,7 @@ def verify(
     except CannotRunHere as cannot:
         context.note(f"not verified: {cannot.reason}")
         return Verification(status="not verified", reason=cannot.reason)
-    if source.head is not None or (source.outputs and not source.outputs.dense):
+    if source.ranks:
         options = replace(options, **NEIGHBOURS)
     limits = limits_of(options)
     if figures.outputs and bundle.manifest["model"]["precision"] == FULL_PRECISION:
@@ -159,7 +159,7 @@ def _cosine_of_prompts(
     reference: Callable[[list[str]], NDArray[np.float32]],
 ) -> float | None:
     """The lowest cosine of a text after each prompt of the source; ``None`` where there is none."""
-    if source.head is not None or (source.outputs and not source.outputs.dense):
+    if source.ranks:
         return None
     text, cosines = verification_texts()[0], []
     for purpose, prompt in prefixes(source).items():
@@ -201,14 +201,14 @@ def _hint(
     source: ModelSource,
     context: BuildContext,
 ) -> str:
-    """What would help: a better bundle, limits that it keeps, or the texts of the full gate where these are not in the cache."""
+    """Hint to what would help: a better bundle, limits that it keeps, or the texts of the full gate where these are not in the cache."""
     if context.offline and any("was not measured (" in each.shortfall for each in missed):
         target = bundle.manifest["target"]["name"]
         return (
             f"fetch the texts of the full gate: edgepack fetch {source.origin} --target {target} --set model.gate=full; "
             "or use --gate quick"
         )
-    if source.head is not None or (source.outputs and not source.outputs.dense):
+    if source.ranks:
         return "an order takes a recipe that is nearer to full precision: --recipe int8-near, then fp16; or use --gate off"
     nearer = NEARER.get(options.recipe) if isinstance(options.recipe, str) else None
     # edgepack's own kernels take no other activations than those of int8.

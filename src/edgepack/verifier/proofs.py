@@ -66,7 +66,7 @@ def unsealed(copy: Bundle) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What a bundle has to answer, where that is not its golden vectors."""
+    """Expected answers of a bundle, where they are not its golden vectors."""
 
     texts: Sequence[str]
     vectors: Sequence[Sequence[float]]
@@ -147,7 +147,7 @@ def _interpreter(bundle: Bundle, context: BuildContext) -> str:
 
 
 def _lesser(*proofs: LevelProof) -> LevelProof:
-    """What is said of a level is true of both."""
+    """Lower of two proofs of a level: what is said of a level is true of both."""
     return min(proofs, key=lambda proof: (proof.proved, proof.min_cosine))
 
 
@@ -265,7 +265,8 @@ def masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
 
 def _calling(bundle: Bundle, library: str, caller: Path, context: BuildContext) -> Bundle:
     """A copy whose program makes its vectors by the library, which has the runtime in it where the program has."""
-    runtime, runner = bundle.manifest["runtime"], bundle.manifest["runner"]
+    runner = bundle.manifest["runner"]
+    runtime = bundle.manifest["runtime"] or {"library": runner["program"]}
     inside = runtime["library"] == runner["program"]
     folder = linked_copy(bundle, "calling-", context=context)
     shutil.copy(caller, folder / caller.name)

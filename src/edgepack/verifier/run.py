@@ -137,7 +137,7 @@ class BundleRunner:
         return _read(bundle, "tokens", said, len(pairs), _pair_of)
 
     def outputs(self, bundle: Bundle, texts: Sequence[str], *, query: bool) -> list[TextOutputs]:
-        """What a model of other outputs gives of each text. Raises what ``embed`` raises."""
+        """Outputs of a model that gives more than vectors, one a text. Raises what ``embed`` raises."""
         given = bundle.manifest["model"]["outputs"]
         if (bundle.manifest["runner"].get("command") or [""])[0] != bundle.manifest["runner"]["program"]:
             # Only vectors come of it, which a sparse encoder's weights are.
@@ -190,14 +190,14 @@ class BundleRunner:
     def _answers(
         self, bundle: Bundle, command: Sequence[str | Path], texts: Sequence[str | tuple[str, str]]
     ) -> str:
-        """What a command says of the texts, or pairs, given as JSON lines."""
+        """Output of a command for the texts, or pairs, given as JSON lines."""
         records = (
             {"text": text} if isinstance(text, str) else {"query": text[0], "text": text[1]} for text in texts
         )
         return self._run(bundle, command, "".join(json.dumps(record) + "\n" for record in records))
 
     def _run(self, bundle: Bundle, command: Sequence[str | Path], input: str = "") -> str:
-        """What a command says."""
+        """Output of a command."""
         ended, limits, view = self._ended(bundle, command, input)
         if ended.code == 0 and ended.passed is None and ended.refused is None:
             return ended.output
@@ -257,7 +257,7 @@ def _weights_of(vector: Sequence[float]) -> TextOutputs:
 
 
 def _emulation(bundle: Bundle, program: Path, context: BuildContext) -> list[str | Path]:
-    """What the command line begins with where the program is not this host's own kind; else nothing."""
+    """Emulator that the command line begins with where the program is not this host's own kind; else nothing."""
     try:
         built_for = architecture(program)
     except OSError as error:
@@ -314,8 +314,8 @@ def _of_another_system(bundle: Bundle, program: Path, context: BuildContext) -> 
 def failure_of(
     bundle: Bundle, ended: Ended, limits: RunLimits, view: View | None = None
 ) -> EdgepackError | CannotRunHere:
-    """What a failed run means: the limit that it passed, what it lacks, or the program's own sentence without its hint, which is for
-    the device.
+    """Error for a failed run: the limit that it passed, what it lacks, or the program's own sentence without its
+    hint, which is for the device.
     """
     who, said = plugin_of(bundle), said_by_program(ended.messages)
     if ended.passed is not None:

@@ -51,7 +51,7 @@ def compare_tokens(
 
 
 def first_difference(ids: Sequence[int], others: Sequence[int]) -> str:
-    """Where two lists begin to differ, and a little of this one from there."""
+    """Place where two lists begin to differ, and a little of this one from there."""
     at = next((at for at, pair in enumerate(zip(ids, others, strict=False)) if pair[0] != pair[1]), None)
     start = min(len(ids), len(others)) if at is None else at
     return f"{ids[start : start + 5]} at token {start}"

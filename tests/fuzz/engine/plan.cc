@@ -39,12 +39,14 @@ int fuzz_plan(const uint8_t *data, size_t size) {
             batch.ids.push_back(int64_t(at * 7919 % 40)), batch.types.push_back(int64_t(at % 3));
             batch.mask.push_back(at < length + length / 2);
         }
+        batch.sizes = {length, length};
         std::vector<float> vectors;
-        if (Error error = encoder->run(batch, header.dimension, vectors, nullptr)) {
+        TokenVectors tokens{header.given, {}};
+        if (Error error = encoder->run(batch, header.dimension, vectors, &tokens)) {
             if (length > header.longest) continue;
             abort();
         }
-        if (vectors.size() != 2 * size_t(header.dimension)) abort();
+        if (vectors.size() != 2 * size_t(header.dimension) || tokens.numbers.size() != 2 * length * header.given) abort();
     }
     if (getenv("SAY")) puts("computed");
     return 0;

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from tests.support.families import write_family
 
-from edgepack.errors import TargetError, UnsupportedModelError
+from edgepack.errors import TargetError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.records.model import Pooling
+from edgepack.records.outputs import MultiVector, Outputs, Side
 from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
-from edgepack_engine.builder import create_builder, sources
+from edgepack_engine.builder import EngineBuilder, create_builder, longest_of, sources
+from edgepack_windows import encoders as windows
 
 WIDE: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128}
 
@@ -34,18 +36,24 @@ def test_a_model_is_prepared_once(tmp_path: Path, context: HostContext) -> None:
     )
     assert model.oracle is not None
     assert model.oracle.suffix == ".onnx"
-    assert model.file.read_bytes()[:8] == b"EDGEPLN1"
+    assert model.file.read_bytes()[:8] == b"EDGEPLN2"
     assert create_builder(target(), context).prepare_model(source).file == model.file
     other = replace(source, pooling=Pooling(mode="cls"))
     assert create_builder(target(), context).prepare_model(other).file != model.file
 
 
-def test_a_vector_that_more_than_pooling_makes_is_refused(tmp_path: Path, context: HostContext) -> None:
+def test_queries_that_are_filled_up_may_be_longer_than_texts(tmp_path: Path) -> None:
     source, _ = write_family(tmp_path, "bert", **WIDE)
-    joined = replace(source, pooling=Pooling(mode="cls", joined=("mean",)))
-    with pytest.raises(UnsupportedModelError, match=r"no pooling as cls \+ mean pooling") as caught:
-        create_builder(target(), context).prepare_model(joined)
-    assert "--target linux-x86" in str(caught.value.hint)
+    assert longest_of(source) == source.max_length == 16
+    query, document = Side(length=20, least=32), Side(length=12)
+    vectors = MultiVector(dense=(), dimension=64, query=query, document=document)
+    assert longest_of(replace(source, outputs=Outputs(multi_vector=vectors))) == 32
+
+
+def test_only_programs_for_steps_that_are_seldom_have_them() -> None:
+    usual, others = (dict(sources(seldom=seldom)) for seldom in (False, True))
+    assert {"each.cc"} == others.keys() - usual.keys()
+    assert {"no_each.cc"} == usual.keys() - others.keys()
 
 
 BY_TENSOR = '{pass = "fuse"}, {pass = "int8-dynamic", activations = "tensor"}'
@@ -115,6 +123,31 @@ def test_what_is_compiled() -> None:
     assert {"session.h", "session.cc", "kernels.inc", "kernels_avx512.cc"} <= set(names)
 
 
+def test_libembed_is_an_option_where_there_are_shared_libraries(context: HostContext) -> None:
+    made = create_builder(target("library=true"), context)
+    assert isinstance(made, EngineBuilder) and made.library
+    assert not create_builder(target(), context).library  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="no shared libraries for devices with musl"):
+        create_builder(
+            replace(made.target, platform=replace(made.target.platform, glibc=None, libc="musl")), context
+        )
+    macos = load_plugins().target("macos-arm64")
+    with pytest.raises(UsageError, match="no shared libraries for macOS"):
+        create_builder(replace(macos, options={**macos.options, "library": True}), context)
+
+
 @pytest.mark.parametrize("name", ["linux-armv7-fast", "linux-riscv64-fast", "macos-arm64", "macos-x64"])
 def test_it_builds_for_other_processors(context: HostContext, name: str) -> None:
     assert create_builder(load_plugins().target(name), context)
+
+
+def test_windows_has_a_builder_of_its_own(context: HostContext) -> None:
+    with pytest.raises(
+        TargetError, match="builder engine makes bundles for linux and macos, not for windows"
+    ):
+        create_builder(load_plugins().target("windows-x64-fast"), context)
+    assert windows.create_engine(load_plugins().target("windows-x64-fast", ["attention=float"]), context)
+    with pytest.raises(TargetError, match="builder windows-engine makes bundles for windows, not for linux"):
+        windows.create_engine(load_plugins().target("windows-x64-fast", ["platform.os=linux"]), context)
+    with pytest.raises(TargetError, match="int8 weights and activations by token, not recipe fp16"):
+        windows.create_engine(load_plugins().target("windows-x64-fast", ["model.recipe=fp16"]), context)

@@ -19,7 +19,7 @@ from tests.support.engine_kernels import Array, Guarded, place
 from tests.support.once import made_once
 
 from edgepack.foundry.proof.emulator import find_emulator
-from edgepack_engine.plan import Activation, packed
+from edgepack_engine.plan import MOST_DEPTH, Activation, packed
 
 pytestmark = [
     pytest.mark.tools("python", may=("qemu-aarch64", "qemu-aarch64-static")),
@@ -175,8 +175,11 @@ def check_bytes(found: Array, ranges: Array, numbers: Array, *, unsigned: bool) 
 def test_norms(level: Any, shapes: Any) -> None:
     for chance, guarded in shapes:
         rows, width = int(chance.integers(1, 9)), 16 * int(chance.integers(1, 49))
+        counted = width - int(chance.choice([0, 0, 1, 9]))
         x, skip = (normal(chance, guarded, rows, width, scale=3) for _ in range(2))
         bias, weight, shift, smoothing = (normal(chance, guarded, width) for _ in range(4))
+        for array in (x, skip, bias, weight, shift):
+            array[..., counted:] = 0
         used = [maybe(chance, each) for each in (skip, bias, shift, smoothing)]
         sums = maybe(chance, guarded.empty((rows, width), "<f4"))
         output, bytes = guarded.empty((rows, width), "<f4"), guarded.empty((rows, width), "u1")
@@ -192,6 +195,7 @@ def test_norms(level: Any, shapes: Any) -> None:
                 *(place(each) for each in (sums, output, quantized, ranges)),
                 rows,
                 width,
+                counted,
             ),
         )
         total = x.astype(np.float64) + sum(each for each in used[:2] if each is not None)
@@ -199,23 +203,26 @@ def test_norms(level: Any, shapes: Any) -> None:
         for each in used[:2]:
             rounded = rounded if each is None else rounded + each
         assert np.array_equal(
-            output, engine_bits.norm(rounded, weight, used[2], epsilon, without_mean=without_mean)
+            output, engine_bits.norm(rounded, weight, used[2], epsilon, counted, without_mean=without_mean)
         )
         if sums is not None:
             assert np.array_equal(sums, rounded)
+        total, output, weight = total[:, :counted], output[:, :counted], weight[:counted]
+        added, factors = (None if each is None else each[..., :counted] for each in used[2:])
         centered = total if without_mean else total - total.mean(axis=1, keepdims=True)
         wanted = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + epsilon) * weight
         # Sums of up to 768 numbers in 32 bits.
-        close(output, wanted + (0 if used[2] is None else used[2]), of=2e-6)
+        close(output, wanted + (0 if added is None else added), of=2e-6)
         parts = {"x": total.astype("<f4"), "weight": weight}
-        if used[2] is not None and not without_mean:
-            parts["shift"] = used[2]
+        if added is not None and not without_mean:
+            parts["shift"] = added
         kind = "SimplifiedLayerNormalization" if without_mean else "LayerNormalization"
         stock = computed(kind, parts, domain="", epsilon=epsilon, axis=-1)
-        close(output, stock + (used[2] if without_mean and used[2] is not None else 0), of=1e-5)
+        close(output, stock + (added if without_mean and added is not None else 0), of=1e-5)
         if quantized is not None:
-            numbers = output if used[3] is None else output * used[3]
-            check_bytes(quantized, ranges, numbers, unsigned=False)
+            numbers = output if factors is None else output * factors
+            check_bytes(quantized[:, :counted], ranges, numbers, unsigned=False)
+            assert (quantized[:, counted:] == 128).all()
 
 
 def quantized(
@@ -325,6 +332,7 @@ def multiplied(
         rows,
         x.shape[1],
         width,
+        width,
         kind,
     )
     call(level.product, task)
@@ -364,9 +372,10 @@ def test_products(level: Any, shapes: Any) -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 def test_sums_of_16_bits_hold_the_largest_pairs(level: Any, sign: int) -> None:
     # 255 x 128 = 32640 is below 2^15, 255 x 129 is not. Of the deepest product that a plan may have, sums stay below 2^31:
-    # 32768 / 2 x 255 x 128 = 5.3e8. Scaled by a power of two, they are exact in 32 bits: they are a multiple of 128.
+    # 131072 / 2 x 255 x 128 = 2.14e9. They are exact in 32 bits: they are a multiple of 128.
     assert 255 * 128 < 2**15 <= 255 * 129
-    depth = 1 << 15
+    depth = MOST_DEPTH
+    assert depth // 2 * 255 * 128 < 2**31
     weights = np.zeros((depth, 64), np.int8)
     pairs = [(64, 64), (127, 1), (1, 127), (100, 28), (128, 0) if sign < 0 else (127, 1)]
     for column in range(64):
@@ -404,11 +413,16 @@ def test_gates(level: Any, shapes: Any) -> None:
         assert np.array_equal(output, engine_bits.activated(kind, x[:, :width]) * x[:, width:])
 
 
+KINDS = 5
+"""Kinds of distances, of each of which queries and keys have a number for each head."""
+
+
 def attended(
     level: Any, guarded: Guarded, x: Array, *, heads: int, groups: int, size: int, **others: Any
 ) -> Array:
     """Query, key and value side by side, float32 [tokens, (heads + 2 groups) size]."""
     tokens, stride = x.shape
+    keys = others.get("keys", tokens)
     output = x if others.pop("in_place", False) else guarded.empty((tokens, heads * size), "<f4")
     room = guarded.empty((engine.attention_room(tokens, size),), "<f4")
     room[...] = np.nan
@@ -421,6 +435,7 @@ def attended(
         stride,
         output.shape[1],
         tokens,
+        keys,
         heads,
         groups,
         size,
@@ -429,7 +444,9 @@ def attended(
         others.get("in_floats", False),
         others.get("scale", size**-0.5),
         place(distances),
-        0 if distances is None else distances.shape[1],
+        2 * tokens - 1,
+        *(place(others.get(name)) for name in ("by_query", "by_key", "kinds")),
+        *(heads * KINDS, KINDS),
         place(room),
     )
     call(level.attention, task)
@@ -450,11 +467,19 @@ def test_attention(level: Any, shapes: Any) -> None:
         if tokens == 241:
             radius = 130  # Of the 241st, it begins in another tile than the query's own.
         distances = maybe(chance, normal(chance, guarded, heads, 2 * tokens - 1))
+        by = [maybe(chance, normal(chance, guarded, tokens, heads, KINDS)) for _ in range(2)]
+        kinds = guarded.copy(chance.integers(0, KINDS, 2 * tokens - 1).astype("<i4"))
         apart = np.arange(tokens)[None] - np.arange(tokens)[:, None]
         scores = np.einsum("qhd,khd->hqk", q, k) * size**-0.5
-        if distances is not None:
-            scores = scores + distances[:, apart + tokens - 1]
+        added32 = np.zeros(scores.shape, "<f4")
+        for numbers, places in zip(by, (np.arange(tokens)[:, None], np.arange(tokens)[None]), strict=True):
+            if numbers is not None:
+                added32 = added32 + numbers[places, :, kinds[apart + tokens - 1]].transpose(2, 0, 1)
+        further = (added32,) if distances is None else (distances[:, apart + tokens - 1], added32)
+        scores = scores + np.sum(further, axis=0, dtype=float)
         hidden = (np.abs(apart) > radius) if radius else np.zeros_like(apart, bool)
+        keys = tokens if radius or chance.random() < 0.7 else int(chance.integers(1, tokens + 1))
+        hidden = hidden | (np.arange(tokens) >= keys)[None]
         weights = np.where(hidden | (apart > 0) & causal, -np.inf, scores)
         weights = np.exp(weights - weights.max(axis=2, keepdims=True))
         wanted = np.einsum("hqk,khd->qhd", weights / weights.sum(axis=2, keepdims=True), v)
@@ -471,6 +496,10 @@ def test_attention(level: Any, shapes: Any) -> None:
             causal=causal,
             in_floats=in_floats,
             distances=distances,
+            by_query=by[0],
+            by_key=by[1],
+            kinds=kinds,
+            keys=keys,
             in_place=chance.random() < 0.5,
         )
         # A score is a sum of up to 256 products of numbers around 2, in 32 bits: 1e-5 off, and so are the weights. In whole
@@ -485,13 +514,13 @@ def test_attention(level: Any, shapes: Any) -> None:
                 k32,
                 v32,
                 scale=size**-0.5,
-                distances=None if distances is None else distances[:, apart + tokens - 1],
+                distances=further,
                 hidden=hidden | (apart > 0) & causal,
+                keys=keys,
             )
             assert np.array_equal(found, exact.reshape(tokens, -1))
         added = np.where(hidden | (apart > 0) & causal, np.float32(-1e30), np.zeros_like(scores))
-        if distances is not None:
-            added = added + distances[:, apart + tokens - 1]
+        added = added + np.sum(further, axis=0, dtype=float)
         parts = {
             name: each.reshape(1, tokens, -1).astype("<f4")
             for name, each in zip("qkv", (q, k, v), strict=True)
@@ -533,7 +562,7 @@ def test_rotary_positions_are_the_stock_librarys(level: Any, shapes: Any) -> Non
         rest = x[:, count * size :].copy()
         call(
             level.rotate,
-            engine.Heads(place(x), rows, stride, count, size, None, 0, place(positions), place(turns)),
+            engine.Heads(place(x), rows, stride, count, size, size, None, 0, place(positions), place(turns)),
         )
         cosines, sines = (each[positions] for each in np.split(turns.astype(np.float64), 2, axis=1))
         one, other = np.split(heads.reshape(rows, count, size), 2, axis=2)
@@ -570,18 +599,21 @@ def test_norms_of_heads(level: Any, shapes: Any) -> None:
         )
         stride = count * size + 16 * int(chance.integers(0, 3))
         x, weight = normal(chance, guarded, rows, stride, scale=0.7), normal(chance, guarded, size)
+        counted = size - int(chance.choice([0, 0, 1, 9]))
+        for head in range(count):
+            x[:, head * size + counted : (head + 1) * size] = 0
         before, before32 = x.astype(np.float64), x.copy()
         call(
             level.norm_heads,
-            engine.Heads(place(x), rows, stride, count, size, place(weight), 0.5, None, None),
+            engine.Heads(place(x), rows, stride, count, size, counted, place(weight), 0.5, None, None),
         )
         heads = before[:, : count * size].reshape(rows, count, size)
-        wanted = heads / np.sqrt((heads**2).mean(axis=2, keepdims=True) + 0.5) * weight
+        wanted = heads / np.sqrt((heads**2).sum(axis=2, keepdims=True) / counted + 0.5) * weight
         close(x[:, : count * size], wanted.reshape(rows, -1), of=1e-6)
-        parts = {"x": heads.astype("<f4"), "weight": weight}
+        parts = {"x": heads[..., :counted].astype("<f4"), "weight": weight[:counted]}
         stock = computed("SimplifiedLayerNormalization", parts, domain="", epsilon=0.5, axis=-1)
-        close(x[:, : count * size], stock.reshape(rows, -1), of=1e-6)
+        close(x[:, : count * size].reshape(heads.shape)[..., :counted], stock, of=1e-6)
         heads32 = before32[:, : count * size].reshape(rows, count, size)
-        exact = heads32 * engine_bits.root_of(heads32, np.float32(0), 0.5)[..., None] * weight
+        exact = heads32 * engine_bits.root_of(heads32, np.float32(0), 0.5, counted)[..., None] * weight
         assert np.array_equal(x[:, : count * size], exact.reshape(rows, -1))
         assert np.array_equal(x[:, count * size :], before[:, count * size :])

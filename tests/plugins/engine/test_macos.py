@@ -12,9 +12,9 @@ from edgepack.api.axes import RuntimeOptions
 from edgepack.bundles.manifest import open_bundle
 from edgepack.device.fit import fits
 from edgepack.errors import MissingToolError, ToolError, UsageError
-from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.platforms import find_platform
-from edgepack.foundry.toolchains.toolchain import ProgramMaker
+from edgepack.foundry.toolchain import ProgramMaker
+from edgepack.foundry.units import ProgramSources
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription

@@ -63,14 +63,18 @@ def bits(file: str, now: str, then: str, *, level: str) -> Mutant:
     return Mutant(file=file, now=now, then=then, test="test_bits.py::test_one_digest", level=level)
 
 
-def session(test: str, now: str, then: str) -> Mutant:
-    return Mutant(file="session.cc", now=now, then=then, test=f"test_session.py::test_{test}")
+def session(test: str, now: str, then: str, *, file: str = "session.cc") -> Mutant:
+    return Mutant(file=file, now=now, then=then, test=f"test_session.py::test_{test}")
 
 
 NORMS = (
     kernel("norms", "            if (skip) numbers += load(skip + at);\n", ""),
     kernel("norms", "if (task.bias) numbers += load(task.bias + at);", ""),
-    kernel("norms", "/ float(width) + epsilon)", "/ float(width))"),
+    kernel("norms", "/ float(counted) + epsilon)", "/ float(counted))"),
+    kernel("norms", "/ float(counted) + epsilon)", "/ float(width) + epsilon)"),
+    kernel("norms", "sum_of(total) / float(task.counted)", "sum_of(total) / float(width)"),
+    kernel("norms", "            fill(each, means[each]);\n", ""),
+    kernel("norms", "            fill(each, 0);\n", ""),
     kernel("norms", "squares.parts[part] += numbers * numbers", "squares.parts[part] = numbers * numbers"),
     kernel("norms", "task.without_mean ? 0 : sum_of(total)", "sum_of(total)"),
     kernel("norms", "if (task.shift) numbers += load(task.shift + column);", ""),
@@ -84,8 +88,11 @@ NORMS = (
     kernel("norms", "* by[each] *", "* by[0] *"),
     kernel("norms", "first < FEW ? task.rows - first : FEW", "first < FEW ? FEW : FEW"),
     kernel(
-        "norms_of_heads", "root_of(numbers, 0, task.epsilon, task.size)", "root_of(numbers, 0, 0, task.size)"
+        "norms_of_heads",
+        "root_of(numbers, 0, task.epsilon, task.size,",
+        "root_of(numbers, 0, 0, task.size,",
     ),
+    kernel("norms_of_heads", "task.size, task.counted)", "task.size, task.size)"),
     kernel("norms_of_heads", "by * load(task.weight + at));", "by);"),
 )
 BYTES = (
@@ -123,6 +130,7 @@ PRODUCTS = (
         "products",
         "column / PANEL * PANEL * depth + column % PANEL * DEPTH",
         "column / PANEL * PANEL * depth",
+        file="level.h",
     ),
     kernel("products", "deep < depth; deep += DEPTH", "deep + DEPTH < depth; deep += DEPTH"),
     kernel(
@@ -278,8 +286,8 @@ LEVELS = (
     arm64("products", "vpadalq_s16(int32x4_t(sums), pairs)", "vpaddlq_s16(pairs)", file="kernels_base.cc"),
     arm64(
         "products",
-        "constexpr int MIDDLE = 128, ROWS",
-        "constexpr int MIDDLE = 127, ROWS",
+        "constexpr int MIDDLE = 128, VECTORS",
+        "constexpr int MIDDLE = 127, VECTORS",
         file="kernels_base.cc",
     ),
     arm64("products", "constexpr int MIDDLE = 128;", "constexpr int MIDDLE = 0;", file="kernels_neon.cc"),
@@ -303,9 +311,14 @@ LEVELS = (
     ),
 )
 THREADS, VECTORS = "threads_that_share_texts_change_no_bit", "vectors_are_those_of_the_plan"
+TOKENS = "what_tokens_have_is_given_for_those_too_that_others_do_not_attend_to"
 SESSION = (
-    session(VECTORS, "if (!batch.mask[place]) continue;", ""),
-    session(VECTORS, "uint32_t(work.ids.size()) - work.starts.back()", "uint32_t(work.ids.size())"),
+    session(VECTORS, "if (bool(batch.mask[place]) != seen) continue;", ""),
+    session(
+        VECTORS,
+        "positions.push_back(uint32_t(work.ids.size()) - work.starts.back())",
+        "positions.push_back(uint32_t(work.ids.size()))",
+    ),
     session(VECTORS, "batch.length > header_.longest", "batch.length >= header_.longest"),
     session(
         "texts_that_are_too_long_are_refused",
@@ -370,14 +383,34 @@ SESSION = (
         "progress.each(stage, (work.tokens + together - 1) / together,",
         "progress.each(stage, work.tokens / together,",
     ),
-    session(VECTORS, "header_.pooling == FIRST ? 0 : count - 1", "header_.pooling == FIRST ? 0 : count / 2"),
-    session(
-        VECTORS,
-        "vector[at] = row ? std::max(vector[at], number) : number",
-        "vector[at] = std::max(vector[at], number)",
+    session(VECTORS, "mode == FIRST ? 0 : few.count - 1", "mode == FIRST ? 0 : few.count / 2"),
+    session(VECTORS, "if (mode == FIRST ? first : last) std::copy", "std::copy"),
+    session(VECTORS, "place ? std::max(to[at], number) : number", "std::max(to[at], number)"),
+    session(VECTORS, "few.first - few.begin + row", "row"),
+    session(VECTORS, "mode == RISING ? number * float(place + 1) : number", "number"),
+    session(VECTORS, "count * (count + 1) / 2", "count"),
+    session(VECTORS, "std::sqrt(float(count))", "float(count)"),
+    session(VECTORS, "to[at] /= by;", ";"),
+    session(VECTORS, "to[at] = from[at] * by;", "to[at] = from[at];"),
+    session(VECTORS, ", task.counted = step.sizes[1]", ", task.counted = task.width"),
+    session(VECTORS, "task.counted = step.sizes[3];", "task.counted = task.size;"),
+    session(VECTORS, "{step, in(0), step.operation == COMBINE ? in(1) : nullptr", "{step, in(0), in(0)"),
+    session(TOKENS, "task.keys = work.seen[text]", "task.keys = task.tokens"),
+    session(TOKENS, "end = begin + work.seen[text]", "end = work.starts[text + 1]"),
+    session(TOKENS, "header_.given + step.sizes[1]]", "header_.given]"),
+    session(TOKENS, "tokens->numbers[work->places[token] *", "tokens->numbers[token *"),
+    *(
+        session(VECTORS, now, then, file="each.cc")
+        for now, then in (
+            ("std::fill(to + width, to + task.stride, 0.0f);", ""),
+            ("return number < 0 ? -size : size;", "return size;"),
+            ("bits += exponent << 52;", "bits += exponent << 51;"),
+            ("return number < 0 ? half : 1 - half;", "return half;"),
+            ("std::min(std::max(x, a), b)", "std::min(x, b)"),
+            ("from[at] - most - log", "from[at] - most"),
+            ("kind == ADDED ? from[at] + other[at]", "kind == ADDED ? from[at]"),
+        )
     ),
-    session(VECTORS, "number /= float(count)", "number *= 1"),
-    session(VECTORS, "    if (!header_.normalize) return;\n", ""),
     session(
         "vectors_of_zeros_stay_zeros",
         "std::max(float(std::sqrt(square)), SMALLEST_NORM)",

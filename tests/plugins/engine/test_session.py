@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.fuzz.plans import LONGEST, sound_plans
+from tests.fuzz.plans import LONGEST, sound_plans, with_pooling
 from tests.support import engine_session as session
 from tests.support.berts import Tokens
-from tests.support.engine_plan import vectors_of
+from tests.support.engine_plan import given_of, vectors_of
 from tests.support.once import made_once
 
-from edgepack_engine.plan import Buffer, Operation, Plan, Rows, Step, write_plan
+from edgepack_engine.plan import Buffer, Operation, Plan, Pooled, Rows, Step, write_plan
 
 pytestmark = [
     pytest.mark.tools("python"),
@@ -55,11 +55,18 @@ def without_clamped_rows(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(steps))
 
 
-NAMES = ("encoder", "decoder", "other")
+NAMES = ("encoder", "decoder", "other", "behind")
 POOLED = (
-    *(("mean", True), ("mean", False), ("cls", True), ("cls", False)),
-    *(("lasttoken", True), ("max", False)),
+    *((Pooled.MEAN, True), (Pooled.MEAN, False), (Pooled.FIRST, True), (Pooled.FIRST, False)),
+    *((Pooled.LAST, True), (Pooled.LARGEST, False), (Pooled.ROOT, False), (Pooled.RISING, False)),
 )
+
+
+def hidden_of(plan: Plan) -> Buffer:
+    """What is pooled."""
+    (hidden,) = plan.pooled[0].inputs
+    assert isinstance(hidden, Buffer)
+    return hidden
 
 
 def plans() -> list[Any]:
@@ -74,11 +81,11 @@ def pooled_plans() -> list[Any]:
     """Each with each pooling."""
     return [
         pytest.param(
-            replace(without_clamped_rows(plan), pooling=pooling, normalize=normalize),
-            id=f"{name}, {pooling}{', normalized' if normalize else ''}",
+            with_pooling(without_clamped_rows(plan).steps, hidden_of(plan), mode, unit=unit),
+            id=f"{name}, {mode.name}{', unit' if unit else ''}",
         )
-        for plan, name in zip(sound_plans(), NAMES, strict=True)
-        for pooling, normalize in POOLED
+        for plan, name in zip(sound_plans()[:3], NAMES, strict=False)
+        for mode, unit in POOLED
     ]
 
 
@@ -87,11 +94,11 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "plan"
 
 
-@pytest.mark.parametrize("plan", pooled_plans())
+@pytest.mark.parametrize("plan", [*pooled_plans(), plans()[-1]])
 def test_vectors_are_those_of_the_plan(library: Path, file: Path, plan: Plan) -> None:
     tokens = texts(*LENGTHS)
     write_plan(plan, file)
-    made = session.session_vectors(library, file, tokens, dimension=plan.vector.width)
+    made = session.session_vectors(library, file, tokens, dimension=plan.dimension)
     wanted = vectors_of(plan, tokens.ids, tokens.mask, tokens.types)
     # What float32 rounds otherwise may move a byte of a quantized value by one.
     assert np.abs(made - wanted).max() <= 2e-3 * np.abs(wanted).max()
@@ -104,7 +111,7 @@ def test_threads_that_share_texts_change_no_bit(library: Path, file: Path, plan:
     for lengths in ((130,), (128,), (129, 127), (63,), LENGTHS, (130,) * 9):
         one, several = (
             session.session_vectors(
-                library, file, texts(*lengths), dimension=plan.vector.width, threads=count, times=3
+                library, file, texts(*lengths), dimension=plan.dimension, threads=count, times=3
             )
             for count in (1, threads)
         )
@@ -115,10 +122,10 @@ def test_threads_that_share_texts_change_no_bit(library: Path, file: Path, plan:
 def test_neighbours_change_no_bit(library: Path, file: Path, plan: Plan) -> None:
     write_plan(plan, file)
     tokens = texts(*LENGTHS)
-    together = session.session_vectors(library, file, tokens, dimension=plan.vector.width, times=3)
+    together = session.session_vectors(library, file, tokens, dimension=plan.dimension, times=3)
     for row in range(len(LENGTHS)):
         one = Tokens(**{name: getattr(tokens, name)[row : row + 1] for name in ("ids", "mask", "types")})
-        alone = session.session_vectors(library, file, one, dimension=plan.vector.width)
+        alone = session.session_vectors(library, file, one, dimension=plan.dimension)
         assert np.array_equal(alone[0], together[row])
 
 
@@ -154,7 +161,7 @@ def test_rows_of_words_are_read_in_pieces(library: Path, file: Path, type: str, 
         sizes=(width, 30, 0, 0),
         tensors=[table, scales],
     )
-    plan = Plan(steps=(step,), vector=output, pooling="mean", normalize=False, longest=LONGEST)
+    plan = with_pooling((step,), output, Pooled.MEAN, unit=False)
     write_plan(plan, file)
     tokens = texts(5, 100)
     made = session.session_vectors(library, file, tokens, dimension=width)
@@ -193,7 +200,7 @@ def test_vectors_of_zeros_stay_zeros(library: Path, file: Path) -> None:
     plan = sound_plans()[1]
     *before, norm = plan.steps
     norm = replace(norm, tensors=[None, np.zeros(plan.vector.width, "<f4"), None, None])
-    write_plan(replace(plan, steps=(*before, norm), normalize=True), file)
+    write_plan(with_pooling((*before, norm), hidden_of(plan), Pooled.LAST, unit=True), file)
     made = session.session_vectors(library, file, texts(3, 7), dimension=plan.vector.width)
     assert not made.any()
 
@@ -205,3 +212,33 @@ def test_texts_that_are_too_long_are_refused(library: Path, file: Path) -> None:
         session.session_vectors(library, file, texts(LONGEST + 1), dimension=plan.vector.width)
     with pytest.raises(ValueError, match="5"):
         session.session_vectors(library, file, texts(4), dimension=plan.vector.width + 1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_tokens_have_is_given_for_those_too_that_others_do_not_attend_to(
+    library: Path, file: Path, threads: int
+) -> None:
+    plan = plans()[-1].values[0]
+    write_plan(plan, file)
+    tokens, seen = texts(*LENGTHS), (9, 1, 100, 96, 3, 2)
+    sizes = tokens.mask.sum(axis=1)
+    tokens.mask[:] = np.arange(tokens.mask.shape[1])[None] < np.array(seen)[:, None]
+    made, given = session.session_tokens(
+        library, file, tokens, sizes, dimension=plan.dimension, width=plan.given, threads=threads
+    )
+    for row, size in enumerate(sizes):
+        ids, mask, types = (each[row, :size] for each in (tokens.ids, tokens.mask, tokens.types))
+        wanted = given_of(plan, ids, mask, types)
+        assert np.abs(given[row, :size] - wanted).max() <= 1e-2 * np.abs(wanted).max()
+        assert not given[row, size:].any()
+        (vector,) = vectors_of(plan, ids[None, mask == 1], mask[None, mask == 1], types[None, mask == 1])
+        assert np.abs(made[row] - vector).max() <= 1e-2 * np.abs(vector).max()
+
+
+def test_tokens_of_another_width_are_refused(library: Path, file: Path) -> None:
+    plan = plans()[-1].values[0]
+    write_plan(plan, file)
+    with pytest.raises(ValueError, match="5"):
+        session.session_tokens(
+            library, file, texts(3), np.array([3]), dimension=plan.dimension, width=plan.given + 1
+        )

@@ -22,8 +22,8 @@ from edgepack_web.hosts import headers_file, nginx_snippet
 from edgepack_web.page import Folder
 
 
-def web(*overrides: str) -> Target:
-    file = next(file for file in built_in_targets() if file.name == "web-wasm.toml")
+def web(*overrides: str, name: str = "web-wasm") -> Target:
+    file = next(file for file in built_in_targets() if file.name == f"{name}.toml")
     return read_target(file, origin="edgepack", overrides=overrides)
 
 
@@ -31,7 +31,9 @@ def web(*overrides: str) -> Target:
     ("override", "said"),
     [
         ("platform.arch=x86_64", "web on wasm32, not web x86_64"),
-        ("model.format=onnx", "holds a model in ORT format, not onnx"),
+        ("model.format=onnx", "with runtime reduced, a web bundle holds a model in format ort, not onnx"),
+        ("runtime=engine", "with runtime engine, a web bundle holds a model in format plan, not ort"),
+        ("attention=float", 'attention is for runtime = "engine"'),
         ("runtime=quantum", "option runtime is 'quantum'"),
         ("asset_cap=many", "asset_cap: 'many' is not a size"),
         ("threads=2", "option threads is 2, expected true or false"),
@@ -41,6 +43,32 @@ def web(*overrides: str) -> Target:
 def test_a_target_that_cannot_be_made_is_refused(context: HostContext, override: str, said: str) -> None:
     with pytest.raises(TargetError, match=said):
         create_builder(web(override), context)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("threads=true", 'runtime = "engine" has no threads'),
+        ("webgpu=true", 'runtime = "engine" has no webgpu'),
+        ("fallback=stock", 'runtime = "engine" has no fallback'),
+        ("model.recipe=fp32", "the engine takes int8 weights and activations by token, not recipe fp32"),
+        ("model.format=ort", "with runtime engine, a web bundle holds a model in format plan, not ort"),
+    ],
+)
+def test_what_the_engine_does_not_do_is_refused(context: HostContext, override: str, said: str) -> None:
+    with pytest.raises(TargetError, match=said) as caught:
+        create_builder(web(override, name="web-fast"), context)
+    assert caught.value.hint
+
+
+def test_nothing_of_onnx_runtime_is_fetched_for_the_engine(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = []
+    for each in ("emscripten", "fetch_sources", "onnxruntime_web", "npm_package"):
+        monkeypatch.setattr(packages, each, lambda *_, _name=each, **__: fetched.append(_name))
+    packages.fetch(web(name="web-fast"), context)
+    assert fetched == ["npm_package"]
 
 
 def test_threads_go_with_the_runtime_that_is_compiled(context: HostContext) -> None:

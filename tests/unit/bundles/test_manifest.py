@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgepack.bundles.manifest import digest, file_entry, open_bundle, write_manifest
+from edgepack.bundles.manifest import bundle_name, digest, file_entry, open_bundle, write_manifest
 from edgepack.errors import BundleError
 from edgepack.records.bundle import Bundle
 
@@ -234,6 +234,30 @@ def test_a_name_that_cannot_be_shown_is_refused(bundle: Bundle, name: str) -> No
     with pytest.raises(BundleError, match="whose name cannot be shown") as caught:
         open_bundle(bundle.directory)
     assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize("name", ["../../x", "/tmp/x", "a/b", "a\\b", "..", ".x", "a\nb", "", "x" * 201])
+def test_a_bundle_s_name_is_one_that_a_folder_can_have(bundle: Bundle, name: str) -> None:
+    """An archive of it has a folder of that name: `edgepack sign` would vouch for one that is unpacked elsewhere."""
+    edit(bundle, lambda manifest: manifest.update(name=name))
+    with pytest.raises(BundleError, match="name is not one that a folder can have"):
+        open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("org/all-MiniLM-L6-v2", "all-MiniLM-L6-v2-small"),
+        ("a b;touch x $(id)", "a-b-touch-x-id--small"),
+        ("Ünïcode_1.0+x", "Ünïcode_1.0+x-small"),
+        ("%h `id` \\ '\"&|<>*?[]{}~#!", "h-id--small"),
+        ("../..", "small"),
+        ("-rf", "rf-small"),
+    ],
+)
+def test_no_shell_and_no_unit_reads_a_bundle_s_name_as_more_than_letters(model: str, name: str) -> None:
+    """A Debian package's scripts have it, which root runs, and so have the commands that are printed to be copied."""
+    assert bundle_name(model, "small") == name
 
 
 def rewritten(bundle: Bundle, change: Callable[[str], str]) -> None:

@@ -1,6 +1,7 @@
 """What doctor asks, reads and refuses: servers, programs and files that behave or misbehave."""
 
 import base64
+import gzip
 import json
 import sys
 import threading
@@ -124,6 +125,14 @@ BAD: dict[str, tuple[Callable[[Asked], Reply], str, str]] = {
         "bfloat16",
     ),
     "zeros": (answers(lambda vectors: entries([[0.0, 0.0]] * 3)), "a vector of zeros", "log"),
+    "deep": (page("[" * 200_000), "not JSON", "embeddings API"),
+    "digits": (answers(lambda vectors: entries([[10**400]] * 3)), "not numbers", "float32"),
+    "compressed": (
+        lambda asked: Reply(body=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"}),
+        "answers compressed ('gzip')",
+        "a proxy in between",
+    ),
+    "endless": (page(" " * (17 << 20)), "does not end", "embeddings API"),
     "not base64": (answers(lambda vectors: entries(["$"] * 3)), "not base64 of float32", "encoding_format"),
 }  # fmt: skip
 
@@ -282,8 +291,9 @@ def saved(path: Path, array: Any) -> Path:
         (np.ones(3), "holds an array of shape [3]"),
         (np.full((3, 2), np.nan), "NaN or infinite numbers for 3 of 3 texts"),
         (np.array([["a"]] * 3), "gave something that is not numbers"),
+        (np.ones((3, 2), dtype=complex), "gave something that is not numbers"),
     ],
-    ids=["pickles", "fewer", "flat", "nan", "words"],
+    ids=["pickles", "fewer", "flat", "nan", "words", "complex"],
 )
 def test_a_bad_file_is_two_lines(tmp_path: Path, array: Any, error: str) -> None:
     texts = tmp_path / "texts.txt"
@@ -293,6 +303,22 @@ def test_a_bad_file_is_two_lines(tmp_path: Path, array: Any, error: str) -> None
     assert error in failed.value.message
     assert "\n" not in failed.value.message
     assert failed.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", b"[" * 200_000),
+        ("a.jsonl", b'{"text": "x", "embedding": [' + b"9" * 400 + b"]}"),
+        ("a.npy", b"\x93NUMPY\x01\x00\x76\x00" + b"(" * 117 + b"\n"),
+    ],
+    ids=["deep", "digits", "no header"],
+)
+def test_a_file_that_is_made_to_be_no_file_is_two_lines(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "texts.txt").write_text("x\n")
+    with pytest.raises(SubjectError):
+        read_vectors(tmp_path / name, tmp_path / "texts.txt" if name.endswith("npy") else None)
 
 
 def test_vectors_without_texts(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from edgepack.foundry.link.index import dump_index
 from edgepack.foundry.patch import Patch
 from edgepack.foundry.release import Release
 from edgepack.foundry.sources.tree import HEADER
-from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.foundry.symbols import Symbols
 
 SIZES = "core/framework/sizes.cc"
 CHECKS = "core/common/checks.h"

@@ -145,6 +145,10 @@ def test_written_beside_replaces_only_when_whole(tmp_path: Path) -> None:
     with written_beside(path) as temporary:
         temporary.write_text("new")
     assert [file.read_text() for file in tmp_path.iterdir()] == ["new"]
+    assert path.stat().st_mode & 0o777 == 0o644
+    with written_beside(path) as temporary:
+        temporary.chmod(0o700)
+    assert path.stat().st_mode & 0o777 == 0o755, "a program stays one"
 
 
 def _ask_as_nobody(root: Path, answer: "multiprocessing.Queue[str]") -> None:

@@ -18,8 +18,8 @@ from edgepack.errors import DiskFullError
 from edgepack.files.store import Store
 from edgepack.foundry.compile.objects import record_of, sound_record
 from edgepack.foundry.patch import Change
+from edgepack.foundry.toolchain import HostLibraries, Link
 from edgepack.foundry.toolchains.choose import choose
-from edgepack.foundry.toolchains.toolchain import HostLibraries, Link
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.target import Platform
 

@@ -19,7 +19,7 @@ from edgepack.foundry.releases.ort_1_21.levels import LEVELS
 from edgepack.foundry.releases.ort_1_21.registrations import kernels_in, registration_patch, rows_of
 from edgepack.foundry.releases.ort_1_21.typecontrol import OVERRIDES, TYPE_CONTROL_PATCH
 from edgepack.foundry.sources.tree import SourceTree
-from edgepack.foundry.toolchains.toolchain import NativeToolchain
+from edgepack.foundry.toolchain import NativeToolchain
 from edgepack.foundry.toolchains.zig import Zig
 from edgepack.plugins.context import HostContext
 

@@ -62,6 +62,9 @@ def test_pyproject_will_do_and_edgepack_toml_goes_before_it(here: Path) -> None:
         ),
         ('[[bundle]]\ntargets = ["a"]\npooling = "median"\n', "is 'median'"),
         ("[[bundle]\n", "not valid TOML"),
+        ('[[bundle]]\ntargets = ["a"]\nmodels = ["~nobody-of-that-name/*"]\n', "a path that cannot be one"),
+        ('[[bundle]]\ntargets = ["a"]\nmodels = ["***"]\n', "a path that cannot be one"),
+        (f'[[bundle]]\ntargets = ["a"]\nmodel = "{"a" * 300}"\n', "a path that cannot be one"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text: str, message: str, here: Path) -> None:
@@ -86,3 +89,9 @@ def test_some_can_be_chosen_by_model_target_or_both(here: Path) -> None:
     assert labels == ["mine:linux-x86-min", "mine:own", "name:web-wasm"]
     with pytest.raises(UsageError, match=r"makes no web-wsam \(did you mean web-wasm"):
         cells_of(project, ["web-wsam"])
+
+
+def test_a_pyproject_whose_tool_is_no_table(here: Path) -> None:
+    (here / "pyproject.toml").write_text("tool = 3\n")
+    with pytest.raises(UsageError, match="tool is 3, expected a table"):
+        find_project(here / "pyproject.toml")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.project.state_file import REMEMBERED, described, signing
+from edgepack.plugins.host import load_plugins
+from edgepack.project.state_file import REMEMBERED, described, is_up_to_date, signing
 
 
 @pytest.mark.parametrize("name", ["pipe", "device", "folder", "missing", "../outside", "/dev/zero"])
@@ -25,3 +26,23 @@ def test_what_is_no_file_of_the_folder_is_not_as_it_was_made(tmp_path: Path, nam
     with signing(output / "bundle"):
         pass
     assert json.loads((output / REMEMBERED).read_text()) == {"bundle": known}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "huge", "deep", "delegates"])
+def test_a_memory_that_is_none_is_not_waited_for_nor_believed(tmp_path: Path, kind: str) -> None:
+    """Everything is made again then."""
+    file = tmp_path / REMEMBERED
+    match kind:
+        case "pipe":
+            os.mkfifo(file)
+        case "device":
+            file.symlink_to("/dev/zero")
+        case "huge":
+            file.touch()
+            os.truncate(file, 20 << 30)
+        case "deep":
+            file.write_text("[" * 100_000)
+        case _:
+            known = {"key": "k", "digest": "d", "files": {}, "delegates": [3]}
+            file.write_text(json.dumps({"bundle": known}))
+    assert not is_up_to_date(tmp_path / "bundle", "k", load_plugins())

@@ -70,7 +70,7 @@ def chain(*nodes: Any, **weights: np.ndarray) -> onnx.ModelProto:
 AXIS = np.array([1], np.int64)
 FIRST = np.array(0, np.int64)
 EVEN = np.linspace(0.5, 2, 4, dtype=np.float32)
-NODES = {
+NODES: dict[str, tuple[list[str], dict[str, Any], dict[str, np.ndarray]]] = {
     "first token": (["Gather", "v", "first"], {"axis": 1}, {"first": FIRST}),
     "mean": (["ReduceMean", "v"], {"axes": [1], "keepdims": 0}, {}),
     "sum": (["ReduceSum", "v", "axis"], {"keepdims": 1}, {"axis": AXIS}),

@@ -15,7 +15,7 @@ from edgepack.bundles.archive import pack, unpack_bundle
 from edgepack.bundles.manifest import SIGNATURE, open_bundle
 from edgepack.errors import BundleError, OutputError, SignatureError, UsageError
 from edgepack.files.store import sha256_of
-from edgepack.finished_bundle import verify_again
+from edgepack.finished_bundle import VerifyOptions, verify_again
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.signing.envelope import open_statement, require_sealed
@@ -120,7 +120,7 @@ def test_verify_asks_before_it_runs_anything(
     mark = tmp_path / "mark"
     (folder / "embed").write_text(f"#!/bin/sh\ntouch {mark}\n")
     with pytest.raises(BundleError, match="embed is damaged"):
-        verify_again(folder, model=None, key=key.public, run=True, context=context)
+        verify_again(folder, VerifyOptions(key=key.public, run=True), context=context)
     assert not mark.exists()
 
 

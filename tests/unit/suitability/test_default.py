@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.checkpoints import write_head
 from tests.support.families import write_family
 from tests.support.static_models import write_module
 
 from edgepack.errors import EdgepackError, ModelError, TargetError, UsageError
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import load_plugins
 from edgepack.records.target import UNSAID
 from edgepack.suitability.default import Chosen, choose_target
 
@@ -22,22 +22,29 @@ def choose(context: HostContext, monkeypatch: pytest.MonkeyPatch) -> Choose:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
 
     def chosen(model: Path, *overrides: str) -> Chosen:
-        return choose_target(str(model), overrides, UNSAID, host=load_plugins(), context=context)
+        return choose_target(str(model), overrides, UNSAID, context=context)
 
     return chosen
 
 
 def test_each_model_gets_the_best_that_takes_it(choose: Choose, tmp_path: Path) -> None:
     write_family(tmp_path / "bert", "bert", hidden_size=64, intermediate_size=128)
-    write_family(tmp_path / "deberta", "deberta-v2")
     write_module(tmp_path / "static")
-    found = {name: choose(tmp_path / name) for name in ("bert", "deberta", "static")}
+    found = {name: choose(tmp_path / name) for name in ("bert", "static")}
     assert {name: each.target.name for name, each in found.items()} == {
         "bert": "linux-x86-fast",
-        "deberta": "linux-x86-min",
         "static": "linux-x86-static",
     }
-    assert "linux-x86-fast" in found["deberta"].why
+
+
+def test_a_model_of_which_the_order_counts_gets_the_recipe_that_keeps_it(
+    choose: Choose, tmp_path: Path
+) -> None:
+    model = write_head(tmp_path / "reranker", "BertForSequenceClassification", num_labels=1)
+    found = choose(model)
+    assert found.target.name == "linux-x86-min"
+    assert "linux-x86-fast: the order of what a reranker gives takes recipe int8-near" in found.why
+    assert choose(model, "model.recipe=int8").target.name == "linux-x86-fast"
 
 
 def test_what_is_set_decides_too(choose: Choose, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The word of `edgepack inspect` about each target, beside what `edgepack bundle` decides of the same model."""
 
 import json
+import platform
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,16 +22,16 @@ from edgepack import api
 from edgepack.errors import EdgepackError
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
-from edgepack.plugins.host import PluginHost
 from edgepack.plugins.supported_outputs import with_supported_outputs
 from edgepack.recipes.expected import expected
 from edgepack.recipes.registry import passes_for
 from edgepack.records.model import ModelSource
-from edgepack.records.target import Reading, Target
+from edgepack.records.target import UNSAID, Reading, Target
 from edgepack.reports.budget import foretell_budget, foretell_from_weights
 from edgepack.runner.native.build import Program
 from edgepack.suitability.decide import REFUSALS
-from edgepack.suitability.rows import suitability
+from edgepack.suitability.default import choose_target
+from edgepack.suitability.rows import recommended, suitability
 
 WIDE: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128}
 
@@ -48,7 +49,7 @@ def _no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "freeze_runner", compiles)
     monkeypatch.setattr("edgepack_tensorrt.builder.with_engine", lambda prepared, **named: prepared)
     monkeypatch.setattr("edgepack_tensorrt.builder.TensorrtBuilder.libraries", None)
-    for module in ("builder", "static"):
+    for module in ("builder", "encoders"):
         monkeypatch.setattr(f"edgepack_windows.{module}.find_wine", lambda **named: None)
 
 
@@ -140,8 +141,9 @@ def otherwise(name: str, targets: Collection[str], folder: Path, context: HostCo
         else model / "model.onnx"
     )
     source = ingest(str(named), reading=Reading(treat_as_embedding=name in DECODERS), context=context)
-    host = only(targets, context)
-    said = {row.target: row for row in suitability(source, host, context=context)}
+    context = only(targets, context)
+    host = context.plugins()
+    said = {row.target: row for row in suitability(source, context=context)}
     assert set(said) == set(targets)
     wrong = {}
     for target_name, row in said.items():
@@ -155,9 +157,11 @@ def otherwise(name: str, targets: Collection[str], folder: Path, context: HostCo
     return wrong
 
 
-def only(targets: Collection[str], context: HostContext) -> PluginHost:
+def only(targets: Collection[str], context: HostContext) -> HostContext:
+    """The context of a machine that has these targets."""
     host = context.plugins()
-    return replace(host, target_files={name: host.target_files[name] for name in targets})
+    host = replace(host, target_files={name: host.target_files[name] for name in targets})
+    return replace(context, plugins=lambda: host)
 
 
 @pytest.mark.slow  # each is prepared by the recipes of all targets
@@ -171,17 +175,45 @@ def test_it_does_of_tables(tmp_path: Path, context: HostContext) -> None:
     assert otherwise("static, odd normalizer", targets, tmp_path, context) == {}
 
 
-def test_targets_are_said_to_take_a_model_or_why_not(tmp_path: Path, context: HostContext) -> None:
+def test_targets_are_said_to_take_a_model_or_why_not(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_family(tmp_path, "bert")
-    host = only(("linux-x86-fast", "linux-x86-min", "linux-x86-static"), context)
-    rows = suitability(ingest(str(tmp_path), context=context), host, context=context)
+    monkeypatch.setattr("edgepack_engine.lower.MOST_BYTES", 1000)
+    context = only(("linux-x86-fast", "linux-x86-min", "linux-x86-static"), context)
+    rows = suitability(ingest(str(tmp_path), context=context), context=context)
     said = {row.target: row for row in rows}
     assert said["linux-x86-min"].taken and said["linux-x86-min"].recipe == "int8-download"
     assert not said["linux-x86-static"].taken
     assert "is not a static model" in said["linux-x86-static"].reason
     assert not said["linux-x86-fast"].taken
-    assert said["linux-x86-fast"].reason == "a matrix of 48 x 32 is no multiple of 16 x 64"
+    assert said["linux-x86-fast"].reason.startswith("a token needs")
     assert "--target linux-x86-min" in said["linux-x86-fast"].hint
+
+
+@pytest.mark.parametrize("name", ["bert", "deberta", "static"])
+def test_what_is_recommended_is_what_bundle_takes(
+    name: str, tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Target and recipe, of which the fast target has another where it is named."""
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    MODELS[name](tmp_path)
+    chosen = choose_target(str(tmp_path), (), UNSAID, context=context).target
+    source = ingest(str(tmp_path), context=context)
+    row = recommended(source, suitability(source, context=context), context=context)
+    assert row is not None and (row.target, row.recipe) == (chosen.name, chosen.model.recipe)
+
+
+def test_another_target_is_recommended_where_no_default_takes_the_model(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "s390x")
+    write_module(tmp_path)
+    source = ingest(str(tmp_path), context=context)
+    rows = suitability(source, context=only(("linux-arm64-min", "windows-x64-static"), context))
+    row = recommended(source, rows, context=context)
+    assert row is not None and row in rows and row.taken
+    assert recommended(source, [replace(row, taken=False)], context=context) is None
 
 
 @dataclass(frozen=True)

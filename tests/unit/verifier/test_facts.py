@@ -3,14 +3,19 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import onnxruntime
 import pytest
 
+from edgepack.bundles.manifest import operator_lines
 from edgepack.errors import BundleError, EdgepackError, FloorError, ModelError, VerificationError
+from edgepack.operators.config import operators_of_ort_model
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.records.report import Verification
+from edgepack.runner.freeze.sample_bundle import sample_model
 from edgepack.verifier.facts import require_facts, require_precision, require_promises
 
 pytestmark = pytest.mark.tools("gcc")
@@ -79,6 +84,30 @@ def test_a_fact_that_is_not_so_fails(
         require_facts(altered(bundle, change), source)
     assert words in refused.value.message
     assert refused.value.hint
+
+
+def test_a_model_in_pieces_is_read_as_one(bundle: Bundle, source: ModelSource, tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    model.write_bytes(sample_model())
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(model.with_suffix(".ort"))
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    content = model.with_suffix(".ort").read_bytes()
+    pieces = ["model-1.bin", "model-2.bin"]
+    for name, piece in zip(pieces, (content[:100], content[100:]), strict=True):
+        (bundle.directory / name).write_bytes(piece)
+    needs = operator_lines(operators_of_ort_model(model.with_suffix(".ort")))
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["model"].update(format="ort", file=pieces[0], pieces=pieces)
+        manifest["runtime"]["operators"] = needs
+
+    made = altered(bundle, change)
+    assert require_facts(made, source)
+    made.manifest["runtime"]["operators"].pop()
+    with pytest.raises(VerificationError, match="lists the runtime's kernels without"):
+        require_facts(made, source)
 
 
 def test_a_precision_that_the_vectors_do_not_have_fails(bundle: Bundle) -> None:

@@ -172,8 +172,13 @@ def test_the_library_for_other_programs_is_proved_like_the_program(make: Make, c
 
 
 @needs_avx2
-def test_a_kernel_that_is_broken_in_the_library_alone(make: Make, context: HostContext) -> None:
+@pytest.mark.parametrize("engine", [False, True], ids=["a runtime in it", "kernels of its own"])
+def test_a_kernel_that_is_broken_in_the_library_alone(engine: bool, make: Make, context: HostContext) -> None:
     bundle = with_libembed(make(), "-DBROKEN=1")
+    if engine:
+        runner_said = {**bundle.manifest["runner"], "by_level": True}
+        manifest = {**bundle.manifest, "runtime": None, "runner": runner_said}
+        bundle = Bundle(directory=bundle.directory, manifest=manifest)
     said = r"model\.ort on small/lib/libembed\.so \(level avx, this CPU, features restricted\).*0\.0000"
     with pytest.raises(ProofError, match=said):
         prove_bundle(bundle, runner(context), levels="here", context=context)

@@ -7,7 +7,7 @@ from edgepack.api import Spec, Target, hookimpl, lazy, missing_tools
 
 
 def missing(target: Target) -> Iterable[str]:
-    """What compiles the program."""
+    """Missing tools to compile the program."""
     return missing_tools(packages={"ziglang": "zig"})
 
 

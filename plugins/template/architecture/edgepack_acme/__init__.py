@@ -7,7 +7,7 @@ from edgepack.api.axes import Architecture
 
 
 def make() -> Architecture:
-    """What writes the graph; this, and not the import of this module, is where it may be heavy."""
+    """Function that writes the graph; this, and not the import of this module, is where it may be heavy."""
     from .graph import write
 
     return write

@@ -15,7 +15,7 @@ def make_pass() -> Transform:
 
 
 def recipe() -> list[dict[str, Any]]:
-    """What `--recipe acme` does, in this order; the keys beside `pass` are its parameters."""
+    """Passes of `--recipe acme`, in this order; the keys beside `pass` are its parameters."""
     return [{"pass": "fuse"}, {"pass": "acme", "bits": 12}]
 
 

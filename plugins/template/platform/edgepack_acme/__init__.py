@@ -7,7 +7,7 @@ from edgepack.api.axes import RuntimePlatform
 
 
 def platform() -> RuntimePlatform:
-    """What edgepack has to know of the processor; another C library, compiler or emulator is a class with these members."""
+    """Platform of the processor; another C library, compiler or emulator is a class with these members."""
     from edgepack.api.axes import FeatureLevel, LinuxPlatform, Processor
 
     return LinuxPlatform(

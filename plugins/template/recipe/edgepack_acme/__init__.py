@@ -7,7 +7,7 @@ from edgepack import api
 
 
 def recipe() -> list[dict[str, Any]]:
-    """What `--recipe acme` does, in this order; the keys beside `pass` are its parameters."""
+    """Passes of `--recipe acme`, in this order; the keys beside `pass` are its parameters."""
     return [{"pass": "fuse"}, {"pass": "fp16"}]
 
 

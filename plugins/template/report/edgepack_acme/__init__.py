@@ -15,7 +15,7 @@ def rows(bundle: api.Bundle, report: api.Report) -> Sequence[tuple[str, str]]:
 
 
 def make() -> ReportRows:
-    """What makes the rows."""
+    """Function that makes the rows."""
     return rows
 
 

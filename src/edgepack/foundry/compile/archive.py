@@ -19,8 +19,8 @@ from edgepack.foundry.patch import Change, Patch, RuntimeRequest
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.sources.tree import SourceTree, source_tree
-from edgepack.foundry.toolchains.symbols import Symbols
-from edgepack.foundry.toolchains.toolchain import Toolchain
+from edgepack.foundry.symbols import Symbols
+from edgepack.foundry.toolchain import Toolchain
 from edgepack.foundry.units import BUILD, OVERLAY, TREE, Unit
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import SourceFile
@@ -94,14 +94,14 @@ class KernelArchive:
 
     @cached_property
     def exports(self) -> tuple[str, ...]:
-        """What is asked of a runtime library from outside."""
+        """Symbols that a runtime library exports."""
         named = self.toolchain.exports
         if named is None:
             named = (self.tree.onnxruntime / self.release.api_symbols).read_text().split()
         return tuple(named)
 
     def request(self, needs: Operators, isa: Sequence[str] = ()) -> RuntimeRequest:
-        """What patches are asked for a runtime of these operators."""
+        """Request to patches for a runtime of these operators."""
         return RuntimeRequest(
             kind=self.kind,
             arch=self.toolchain.arch,
@@ -181,7 +181,7 @@ class KernelArchive:
         )
 
     def _header(self, unit: Unit) -> Header | None:
-        """What a unit may take compiled, as long as nothing of it was changed."""
+        """Header that a unit may take compiled, as long as nothing of it was changed."""
         rule = rule_for(unit, self.header_rules, self.units)
         if rule is None:
             return None

@@ -43,7 +43,7 @@ _PLACES = ("objects", "build", "sources", "units")
 
 @dataclass(frozen=True, kw_only=True)
 class Exchanged:
-    """What was exported or imported."""
+    """Summary of an archive that was exported or imported."""
 
     key: str
     kind: str
@@ -261,7 +261,7 @@ def _settle_sources(manifest: Mapping[str, Any], work: Path, context: BuildConte
 
 
 def exchanged(manifest: Mapping[str, Any], *, added: int = 0) -> Exchanged:
-    """What a manifest says of its archive."""
+    """Summary of an archive by its manifest."""
     names = [str(entry["path"]) for entry in manifest["files"]]
     return Exchanged(
         key=str(manifest["key"]),

@@ -15,7 +15,7 @@ SCHEMA = "2"
 def archive_inputs(
     release: Release, *, kind: str, features: Sequence[str], tree_key: str, toolchain: str
 ) -> dict[str, str]:
-    """What an archive's key is made from. ``toolchain`` is the identity, which ends with the platform."""
+    """Inputs of an archive's key. ``toolchain`` is the identity, which ends with the platform."""
     settings = release.build_settings(toolchain.rpartition(", ")[2])
     variables = plan.cmake_variables(settings, kind, features)
     return {
@@ -27,5 +27,5 @@ def archive_inputs(
 
 
 def planned_file(folder: Path, settings: Mapping[str, Any], *, room: str = "") -> Path:
-    """Where an archive keeps its plan: one for each way of compiling single units, and for each ``Release.room``."""
+    """Path of an archive's plan: one for each way of compiling single units, and for each ``Release.room``."""
     return folder / f"units-{identity_of(repr(settings['units']), *filter(None, [room]))[:16]}.json"

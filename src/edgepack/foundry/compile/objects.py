@@ -12,7 +12,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.files.store import disk_errors, key_of, sha256_of, written_beside
 from edgepack.foundry.compile.precompiled import Header, Headers
-from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.foundry.symbols import Symbols
 
 FILE = 2.0
 """Seconds of processor time of a file, about: of ONNX Runtime 1.2 with precompiled headers and 4 without, of the program 1.5."""
@@ -97,7 +97,7 @@ def foretold(files: int, workers: int | None = None) -> str:
 
 
 def compiled_already(jobs: Iterable[CompileJob]) -> Mapping[str, Symbols] | None:
-    """What ``compile_objects`` returns when nothing is left to compile, else nothing; no lock is needed for that."""
+    """Result of ``compile_objects`` when nothing is left to compile, else ``None``; no lock is needed for that."""
     found = {}
     for job in jobs:
         record = _recorded(job)
@@ -177,7 +177,7 @@ def _symbols_of(record: Mapping[str, Any]) -> Symbols | None:
 
 
 def sound_record(object: Path) -> dict[str, Any] | None:
-    """What is recorded of an object, when it is what was compiled, else nothing."""
+    """Record of an object, if the object is still what was compiled, else ``None``."""
     try:
         record: dict[str, Any] = json.loads(record_of(object).read_text())
         return record if record["identity"] and record["sha256"] == sha256_of(object) else None
@@ -186,7 +186,7 @@ def sound_record(object: Path) -> dict[str, Any] | None:
 
 
 def record_of(object: Path) -> Path:
-    """Where the record of an object is."""
+    """Path of the record of an object."""
     return object.with_name(object.name + ".json")
 
 

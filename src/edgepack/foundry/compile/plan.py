@@ -16,7 +16,7 @@ from edgepack.errors import MissingToolError, UsageError
 from edgepack.files.store import written_beside
 from edgepack.foundry.release import Release
 from edgepack.foundry.sources.tree import SourceTree, protoc
-from edgepack.foundry.toolchains.toolchain import Toolchain
+from edgepack.foundry.toolchain import Toolchain
 from edgepack.foundry.units import BUILD, OVERLAY, TREE, Unit
 
 CMAKE_MINIMUM = (3, 28)
@@ -26,7 +26,7 @@ COMMANDS = "compile_commands.json"
 
 
 def cmake_variables(settings: Mapping[str, Any], kind: str, features: Sequence[str]) -> dict[str, str]:
-    """What upstream's CMake is told, but for folders and compilers."""
+    """Variables for upstream's CMake, but for folders and compilers."""
     if kind not in settings["kinds"]:
         raise UsageError(f"no such kind of runtime: {kind}", hint=", ".join(settings["kinds"]))
     variables = dict(settings["cmake"]) | dict(settings["kinds"][kind])

@@ -23,7 +23,7 @@ LEAST = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What many sources begin with, and how it is compiled."""
+    """Header that many sources begin with, and how it is compiled."""
 
     text: str
     command: tuple[str, ...]
@@ -92,7 +92,7 @@ class Headers:
         }
 
     def flags(self, header: Header | None) -> list[str]:
-        """What a compiler is told, once the header is there; nothing where it is not worth it or does not compile."""
+        """Flags for a compiler, once the header is there; nothing where it is not worth it or does not compile."""
         made = self._made.get(header) if header else None
         file = made.result() if made else None
         return ["-include-pch", str(file)] if file else []

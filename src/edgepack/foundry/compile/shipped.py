@@ -12,7 +12,7 @@ from edgepack.foundry.compile.keys import archive_inputs
 from edgepack.foundry.compile.plan import COMMANDS, CONFIGURED
 from edgepack.foundry.release import Release
 from edgepack.foundry.sources.tree import SourceTree
-from edgepack.foundry.toolchains.toolchain import Toolchain
+from edgepack.foundry.toolchain import Toolchain
 from edgepack.foundry.units import BUILD, TREE
 
 _HEADERS = (".h", ".inc", ".cc", ".c", ".cpp", ".def")
@@ -20,7 +20,7 @@ _LEVEL, _LARGEST = 19, 1 << 26
 
 
 def configured_files(tree: SourceTree, build: Path) -> dict[str, Path | bytes]:
-    """What configuring made that compilations and plans read, by its place in the build folder; folders as placeholders."""
+    """Files made by configuring that compilations and plans read, by their place in the build folder; folders as placeholders."""
     commands = (build / COMMANDS).read_text().replace(str(tree.folder), TREE).replace(str(build), BUILD)
     content: dict[str, Path | bytes] = {COMMANDS: commands.encode()}
     for path in build.rglob("*"):

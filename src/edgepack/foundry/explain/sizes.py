@@ -2,17 +2,18 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from edgepack.errors import BundleError
-from edgepack.files.elf import Layout, file_layout
+from edgepack.files.elf import file_layout
 from edgepack.files.store import ENTRY_FILE, Store, listed, sha256_of
 from edgepack.foundry.explain.weaknesses import Weakness, weaknesses_of
 from edgepack.foundry.link.composition import COMPOSITION, Composition, Member, operator_of, read_composition
 from edgepack.foundry.link.search import identifiers
+from edgepack.foundry.platform import Form
 
 HEADERS = "ELF headers and section table"
 PADDING = "padding between sections"
@@ -45,22 +46,6 @@ _AREAS = {
     "libc_nonshared.a": "compiler runtime",
 }
 
-
-@dataclass(frozen=True, kw_only=True)
-class Form:
-    """How the files of a form are laid out, and what their bytes outside of objects are called."""
-
-    layout: Callable[[Path], Layout]
-    """A file's sections. Raises ``BundleError``."""
-    headers: str
-    padding: str
-    """Between sections; empty: there is none."""
-    alignment: str
-    """Within sections."""
-    areas: Mapping[str, str] = field(default_factory=dict)
-    """Library of the platform's → the area that it counts as."""
-
-
 ELF = Form(layout=file_layout, headers=HEADERS, padding=PADDING, alignment=ALIGNMENT)
 
 
@@ -75,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorRow:
-    """What an operator brings in. Bytes of the file."""
+    """Bytes of the file that an operator brings in."""
 
     name: str
     alone: int

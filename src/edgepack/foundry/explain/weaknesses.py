@@ -22,7 +22,7 @@ class Weakness:
 
 
 def weaknesses_of(composition: Composition) -> Iterator[Weakness]:
-    """What is published of the library's release and of what that is built from, with what the record of the link says of the code."""
+    """Published vulnerabilities of the library's release and of its parts, with what the record of the link says of the code."""
     members = [member.name for member in composition.members if not member.by_linker]
     for known in known_vulnerabilities():
         if known.release == composition.version:

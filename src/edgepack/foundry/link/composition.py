@@ -15,8 +15,8 @@ from typing import Any
 from edgepack.errors import BundleError
 from edgepack.files.store import sha256_of
 from edgepack.foundry.link.search import identifiers
-from edgepack.foundry.toolchains.linkmap import Piece
-from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.foundry.linkmap import Piece
+from edgepack.foundry.symbols import Symbols
 from edgepack.operators.domains import DOMAINS
 
 COMPOSITION = "composition.json"
@@ -230,7 +230,7 @@ def _named(piece: Piece) -> tuple[bool, str]:
 
 
 def member_name(file: str) -> str:
-    """What a file of the linker's map is called: a unit's name, or ``LIBRARY.a(OBJECT)``."""
+    """Name of a file of the linker's map: a unit's name, or ``LIBRARY.a(OBJECT)``."""
     inside = _LIBRARY_MEMBER.match(file)
     return f"{inside[1]}({inside[2]})" if inside else unit_of(file)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.foundry.symbols import Symbols
 
 Compile = Callable[[Collection[str]], Mapping[str, Symbols]]
 Search = Callable[[Collection[str], Collection[str]], Collection[str]]
@@ -11,7 +11,7 @@ Search = Callable[[Collection[str], Collection[str]], Collection[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What to link."""
+    """Units to link, and the symbols that remain undefined."""
 
     units: tuple[str, ...]
     """Sorted."""
@@ -24,7 +24,7 @@ class Demand:
 
 @dataclass(frozen=True, kw_only=True)
 class Index:
-    """Where symbols are defined and which units ask for which: known from an earlier build of everything.
+    """Index of an earlier build of everything: which unit defines a symbol, and which units ask for which.
 
     It only predicts: what is wrong or missing in it costs another round, never a wrong link.
     """

@@ -8,7 +8,7 @@ from edgepack.foundry.compile.archive import KernelArchive
 from edgepack.foundry.compile.objects import recorded_symbols
 from edgepack.foundry.link.index import dump_index
 from edgepack.foundry.patch import Patch
-from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.foundry.symbols import Symbols
 
 BATCH = 16
 PAUSE = 0.2

@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 
 from edgepack.foundry.link.demand import Index
 from edgepack.foundry.release import Release
-from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.foundry.symbols import Symbols
 
 _DIGEST = 10
 """Hexadecimal digits: 40 bits keep thousands of symbols apart."""
@@ -33,7 +33,7 @@ def known_units(release: Release) -> frozenset[str]:
 
 
 def either(first: Index, second: Index) -> Index:
-    """What the first does not know, the second is asked."""
+    """Index that asks the second for what the first does not know."""
 
     def definers(symbol: str) -> Sequence[str]:
         return first.definers(symbol) or second.definers(symbol)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from edgepack.errors import FloorError
 from edgepack.files.elf import sound_elf
+from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.processor import MachineCode, Processor
-from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.units import Unit
 
 
@@ -27,7 +27,7 @@ class Use:
 
 
 def beyond_baseline(library: Path, pieces: Iterable[Piece], read: MachineCode) -> Iterator[Use]:
-    """What these pieces of a library use beyond the baseline, as ``read`` finds it, each instruction set once a piece."""
+    """Instructions beyond the baseline in these pieces of a library, as ``read`` finds them, each instruction set once a piece."""
     with sound_elf(library) as file:
         code = [(section.address, file.data(section)) for section in file.code]
     for piece in pieces:

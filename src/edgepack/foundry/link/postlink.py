@@ -11,10 +11,10 @@ from edgepack.foundry.compile.archive import KernelArchive
 from edgepack.foundry.link.composition import LINKER, member_name, unit_of
 from edgepack.foundry.link.instructions import check_instructions, is_dispatched
 from edgepack.foundry.link.reduce import Reduced
+from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.processor import Processor
-from edgepack.foundry.toolchains.linkmap import Piece
-from edgepack.foundry.toolchains.symbols import check_floor
-from edgepack.foundry.toolchains.toolchain import NativeToolchain, Toolchain
+from edgepack.foundry.symbols import check_floor
+from edgepack.foundry.toolchain import NativeToolchain, Toolchain
 from edgepack.licenses.components import header_components, known_components, linked_components
 
 MAP = "link.map"
@@ -42,7 +42,7 @@ def settle(reduced: Reduced, toolchain: NativeToolchain, output: Path, *, below:
 
 
 def linked_files(pieces: Iterable[Piece]) -> Iterator[str]:
-    """What the linker's map names, as the table of components does: objects without the folder that they were compiled in."""
+    """Names of the files in the linker's map, as the table of components gives them: objects without the folder that they were compiled in."""
     for name in dict.fromkeys(member_name(piece.file) for piece in pieces if piece.file != LINKER):
         place = Path(name).name if name.startswith("/") else name
         yield place.removeprefix("objects/").removeprefix("runtime/")

@@ -10,9 +10,10 @@ from edgepack.foundry.compile.objects import compile_objects, compiled_already
 from edgepack.foundry.link.composition import COMPOSITION, write_composition
 from edgepack.foundry.link.postlink import MAP
 from edgepack.foundry.link.reduced_library import NativeBuild, open_build
-from edgepack.foundry.link.sources import FLAGS, ProgramSources, flags_for, source_jobs
-from edgepack.foundry.toolchains.linkmap import Piece
-from edgepack.foundry.toolchains.toolchain import Link
+from edgepack.foundry.link.sources import FLAGS, flags_for, source_jobs
+from edgepack.foundry.linkmap import Piece
+from edgepack.foundry.toolchain import Link
+from edgepack.foundry.units import ProgramSources
 from edgepack.operators.config import format_config, union
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import RuntimeKind

@@ -12,10 +12,10 @@ from edgepack.foundry.link.composition import Composition, Provenance, compose, 
 from edgepack.foundry.link.demand import Demand, find_demand
 from edgepack.foundry.link.index import load_index
 from edgepack.foundry.link.search import may_define
+from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.patch import KERNEL_TABLE, OTHER_SOURCES, RuntimeRequest
-from edgepack.foundry.toolchains.linkmap import Piece
-from edgepack.foundry.toolchains.symbols import Symbols
-from edgepack.foundry.toolchains.toolchain import HostLibraries
+from edgepack.foundry.symbols import Symbols
+from edgepack.foundry.toolchain import HostLibraries
 
 SERVANTS = ("libcxx/", "libcxxabi/", "libprotobuf-lite/", "onnx_proto/")
 """Units that ask for what is trimmed only on behalf of others."""
@@ -23,7 +23,7 @@ SERVANTS = ("libcxx/", "libcxxabi/", "libprotobuf-lite/", "onnx_proto/")
 
 @dataclass(frozen=True, kw_only=True)
 class Outside:
-    """What lies around the archive's objects in a link."""
+    """Surroundings of the archive's objects in a link."""
 
     asked: Collection[str]
     """Symbols that are asked of the archive."""
@@ -32,7 +32,7 @@ class Outside:
 
 @dataclass(frozen=True, kw_only=True)
 class Reduced:
-    """What was linked, and why."""
+    """Result of a reduction: what was linked, and why."""
 
     reduction: Reduction
     demand: Demand
@@ -93,7 +93,7 @@ def _reduced(
 
 
 def _asked(demand: Demand) -> frozenset[str]:
-    """What the library's own units need."""
+    """Symbols that the library's own units need."""
     own = (found.needs for name, found in demand.symbols.items() if not name.startswith(SERVANTS))
     return frozenset().union(*own)
 

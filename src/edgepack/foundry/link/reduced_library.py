@@ -9,12 +9,12 @@ from edgepack.foundry.compile.archive import KernelArchive, open_archive
 from edgepack.foundry.link.composition import COMPOSITION, write_composition
 from edgepack.foundry.link.postlink import MAP, settle
 from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
+from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.registry import RELEASE
+from edgepack.foundry.symbols import check_floor
+from edgepack.foundry.toolchain import Link, NativeToolchain
 from edgepack.foundry.toolchains.choose import choose
-from edgepack.foundry.toolchains.linkmap import Piece
-from edgepack.foundry.toolchains.symbols import check_floor
-from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain
 from edgepack.operators.config import format_config, required, types_by_operator, union
 from edgepack.records.operators import Operator, Operators
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
@@ -36,7 +36,7 @@ class NativeBuild:
     def artifact(
         self, library: Path | None, needs: Operators, *, licenses: Iterable[Path] = ()
     ) -> RuntimeArtifact:
-        """What is known of a runtime for these operators, in a library or linked into a program."""
+        """Record of a runtime for these operators, in a library or linked into a program."""
         release, arch = self.archive.release, self.toolchain.arch
         return RuntimeArtifact(
             library=library,
@@ -139,7 +139,7 @@ def library_name(version: str) -> str:
 
 
 def provided(needs: Operators) -> Operators:
-    """What a runtime that was built for these operators holds: type control does not tell versions apart."""
+    """Operators of a runtime that was built for ``needs``: type control does not tell versions apart."""
     merged = types_by_operator(needs)
     return Operators(
         kernels=frozenset(

@@ -4,11 +4,11 @@ import json
 import os.path
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from edgepack.files.store import written_beside
 from edgepack.foundry.compile.objects import CompileJob, identity_of
+from edgepack.foundry.units import LANGUAGES, ProgramSources
 
 FLAGS = (
     "-std=c++17",
@@ -32,27 +32,6 @@ FLAGS = (
 
 CXX_ONLY = ("-std=c++", "-fno-rtti", "-fvisibility-inlines", "-fexperimental-relative-c++")
 """What flags of C++ begin with that mean nothing in C."""
-LANGUAGES = {".cc": "CXX", ".c": "C"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProgramSources:
-    """C++ sources of a program; they may include ONNX Runtime's own headers."""
-
-    files: Mapping[str, str]
-    """Place, e.g. ``base/json.cc``, → text; headers too. What ends as ``LANGUAGES`` says is compiled; includes are looked for
-    from the root.
-    """
-    output: str
-    """Name of the finished file."""
-    exports: tuple[str, ...] = ()
-    """Symbols of a shared library; none: a program."""
-
-    @property
-    def units(self) -> list[str]:
-        """What is compiled. By file name, whatever folder it is in: the order in which objects are linked shows in the bytes."""
-        found = (name for name in self.files if Path(name).suffix in LANGUAGES)
-        return sorted(found, key=lambda name: Path(name).name)
 
 
 def flags_for(name: str, flags: Iterable[str]) -> list[str]:
@@ -116,8 +95,8 @@ def lay_sources(sources: ProgramSources, room: Path) -> Path:
 
 
 def closure(name: str, files: Mapping[str, str]) -> dict[str, str]:
-    """What a compiler may read of these files for one of them: place → text, sorted. All, where an include is a macro, or is written
-    in a way that is not looked through.
+    """Files that a compiler may read for one of them: place → text, sorted. All, where an include is a macro, or is
+    written in a way that is not looked through.
     """
     found: dict[str, str] = {}
     open_ones = [name]
@@ -140,6 +119,6 @@ def closure(name: str, files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _meant(included: str, by: str) -> list[str]:
-    """Where a compiler looks for it: beside the one that includes it, from the root, among the headers of others."""
+    """Places where a compiler looks for an include: beside the one that includes it, from the root, among the headers of others."""
     beside = PurePosixPath(by).parent / included
     return [os.path.normpath(place) for place in (beside, included, f"{OTHERS}/{included}")]

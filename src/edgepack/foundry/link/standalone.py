@@ -13,12 +13,12 @@ from edgepack.foundry.link.demand import find_demand
 from edgepack.foundry.link.index import load_index
 from edgepack.foundry.link.postlink import MAP, linked_files, write_toolchain_licenses
 from edgepack.foundry.link.search import may_define
-from edgepack.foundry.link.sources import FLAGS, ProgramSources, flags_for, source_jobs
+from edgepack.foundry.link.sources import FLAGS, flags_for, source_jobs
 from edgepack.foundry.releases.registry import RELEASE
+from edgepack.foundry.symbols import Symbols, check_floor
+from edgepack.foundry.toolchain import Link, NativeToolchain, ProgramMaker
 from edgepack.foundry.toolchains.choose import choose
-from edgepack.foundry.toolchains.symbols import Symbols, check_floor
-from edgepack.foundry.toolchains.toolchain import Link, NativeToolchain, ProgramMaker
-from edgepack.foundry.units import Unit
+from edgepack.foundry.units import ProgramSources, Unit
 from edgepack.records.target import Platform
 
 SCHEMA = "3"
@@ -66,7 +66,7 @@ def build_standalone(
 
 
 def _objects_of(toolchain: NativeToolchain) -> dict[str, str]:
-    """What the folder of objects is named by."""
+    """Inputs of the name of the folder of objects."""
     protection = {"flags": " ".join(toolchain.protection.flags)} if toolchain.protection else {}
     return {"toolchain": toolchain.identity, **protection}
 
@@ -119,7 +119,7 @@ class _Build:
         write_toolchain_licenses(self.toolchain, list(linked_files(pieces)), folder / "licenses")
 
     def _runtime(self, asked: Collection[str], offered: Collection[str]) -> Sequence[CompileJob]:
-        """What of the C++ runtime defines these symbols, compiled."""
+        """Compiled units of the C++ runtime that define these symbols."""
         jobs = {name: self._job(unit) for name, unit in self.units.items()}
         sources = {name: Path(job.command[-1]) for name, job in jobs.items()}
         demand = find_demand(

@@ -22,7 +22,7 @@ _SVE = re.compile(r"\b[zp]\d+[./]")
 
 
 def features(code: bytes) -> Iterator[tuple[str, str]]:
-    """What machine code uses beyond ARMv8.0, and with which instruction, in its order."""
+    """Features that machine code uses beyond ARMv8.0, and the instruction that shows each, in its order."""
     for _, _, name, operands in disassembler("CS_ARCH_ARM64", "CS_MODE_ARM").disasm_lite(code, 0):
         if feature := _feature(name, operands):
             yield feature, f"{name} {operands}"

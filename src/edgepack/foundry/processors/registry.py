@@ -10,7 +10,7 @@ OWN = {processor.name: processor for processor in (X86_64, AARCH64)}
 
 
 def find_processor(arch: str, *, context: BuildContext) -> Processor | None:
-    """What is known of a processor of Linux, by its name as ``platform.machine()`` says it; None for others."""
+    """Processor of Linux by its name as ``platform.machine()`` says it; ``None`` for unknown ones."""
     if arch in OWN:
         return OWN[arch]
     known = (found.processor for _, found in platforms(context.extensions("platform")))

@@ -35,7 +35,7 @@ _HARMLESS = {"tzcnt", "verr", "verw"}
 
 
 def features(code: bytes) -> Iterator[tuple[str, str]]:
-    """What machine code uses beyond SSE2, and with which instruction, in its order."""
+    """Features that machine code uses beyond SSE2, and the instruction that shows each, in its order."""
     for at, size, name, operands in disassembler(*CAPSTONE).disasm_lite(code, 0):
         if name not in _KNOWN:
             _KNOWN[name] = _feature(name, code[at : at + size])

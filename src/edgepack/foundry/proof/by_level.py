@@ -45,7 +45,7 @@ def prove_levels(
     levels: Levels = "here",
     context: BuildContext,
 ) -> tuple[LevelProof, ...]:
-    """What was proved of the file ``name``, by level; ``isa`` names the levels that it has kernels for (empty: all).
+    """Proofs of the file ``name``, by level; ``isa`` names the levels that it has kernels for (empty: all).
 
     A level that nothing here can show is returned as not proved, with the reason. Raises what ``attempt`` raises, and
     ``MissingToolError`` when the file is for another architecture and there is no emulator.

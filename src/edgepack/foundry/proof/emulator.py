@@ -34,7 +34,7 @@ class Qemu:
     name: str = "qemu"
 
     def command(self, processor: str) -> list[str | Path]:
-        """What a program's command line begins with, to be run as on this processor of qemu's."""
+        """Beginning of a program's command line, to be run as on this processor of qemu's."""
         root: list[str | Path] = ["-L", self.libc] if self.libc else []
         return [self.program, "-cpu", processor, *root]
 
@@ -52,7 +52,7 @@ def find_emulator(arch: str, *, context: BuildContext) -> Emulator:
 
 
 def find_system(os: str, program: Path, *, context: BuildContext) -> Emulator | None:
-    """What runs a program of another system than Linux, as that system's platform has it; ``None`` for files that no platform
+    """Emulator of another system than Linux, as that system's platform has it; ``None`` for files that no platform
     of such a system knows. Raises ``MissingToolError`` when it cannot be had.
     """
     if os == "linux":

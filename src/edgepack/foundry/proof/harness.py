@@ -5,8 +5,8 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.files.store import key_of
+from edgepack.foundry.toolchain import NativeToolchain
 from edgepack.foundry.toolchains.choose import DEFAULT_GLIBC, choose
-from edgepack.foundry.toolchains.toolchain import NativeToolchain
 from edgepack.records.target import Platform
 
 HEADER = "hide_cpuid.h"
@@ -31,7 +31,7 @@ def cpuid_hider(arch: str = "x86_64", *, context: BuildContext) -> Path:
 
 
 def hiding(bits: tuple[int, ...]) -> dict[str, str]:
-    """What its environment says to the program, or to the library in it: the bits that nothing must say the processor has."""
+    """Environment that tells the program, or the library in it, which bits of a processor to hide."""
     return {"PROVE_HIDDEN": " ".join(f"{register:x}" for register in bits)} if bits else {}
 
 

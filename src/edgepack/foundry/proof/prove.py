@@ -87,7 +87,7 @@ def prove_file(
 
 @dataclass(frozen=True, kw_only=True)
 class _Expected:
-    """What the stock library of the same version makes of the texts."""
+    """Answers of the stock library of the same version to the texts."""
 
     inputs: tuple[str, ...]
     output: str
@@ -184,7 +184,7 @@ def token_ids(vocabulary: int) -> list[list[int]]:
 
 
 def expected_vectors(model: Path, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[float]]:
-    """What the stock library makes of each text alone: float32 [len(texts), dimension]."""
+    """Vectors of the stock library for each text alone: float32 [len(texts), dimension]."""
     return _stock(model, texts).vectors
 
 

@@ -66,7 +66,7 @@ class HostTool:
 
 @dataclass(frozen=True, kw_only=True)
 class Catalogue:
-    """What one release of ONNX Runtime is built from."""
+    """Sources of one release of ONNX Runtime."""
 
     version: str
     parts: Mapping[str, SourcePart]
@@ -121,7 +121,7 @@ def fetch_archives(wanted: Iterable[tuple[Archive, ...]], *, context: BuildConte
 
 
 def store_path(archive: Archive, context: BuildContext) -> Path:
-    """Where an archive is, or would be, in the store."""
+    """Path in the store of an archive, whether it is there or not."""
     return context.store.root / "sources" / key_of({"sha256": archive.sha256}) / archive.file
 
 

@@ -60,7 +60,7 @@ def source_tree(catalogue: Catalogue, *, context: BuildContext) -> SourceTree:
 
 
 def tree_inputs(digests: Mapping[str, str]) -> dict[str, str]:
-    """What a tree's key is made from, by the SHA-256 of each part's archive."""
+    """Inputs of a tree's key: the SHA-256 of each part's archive."""
     return {"layout": LAYOUT, **digests}
 
 
@@ -108,7 +108,7 @@ def _lay_out(
 
 
 def _patch(folder: Path, patch: Path, context: BuildContext) -> None:
-    """What upstream's CMake does after a download, and leaves out for a folder that is named to it."""
+    """Apply a patch, which upstream's CMake does after a download, and leaves out for a folder that is named to it."""
     program = tools.find("patch")
     context.run(
         [program, "-p1", "--binary", "--ignore-whitespace", "--no-backup-if-mismatch", "-s", "-i", patch],

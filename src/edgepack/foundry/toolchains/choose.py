@@ -10,9 +10,9 @@ from edgepack.foundry.platform import RuntimeOptions
 from edgepack.foundry.platforms import find_platform
 from edgepack.foundry.processor import Processor
 from edgepack.foundry.processors.registry import OWN
+from edgepack.foundry.toolchain import CLibrary, NativeToolchain
 from edgepack.foundry.toolchains.gcc import Gcc, gcc_program
 from edgepack.foundry.toolchains.glibc import Glibc
-from edgepack.foundry.toolchains.toolchain import CLibrary, NativeToolchain
 from edgepack.foundry.toolchains.zig import Zig, zig_program
 from edgepack.records.target import Platform
 

@@ -10,13 +10,13 @@ from edgepack import tools
 from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError
 from edgepack.files.hardening import BUILD_ID
+from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.patch import Patch
 from edgepack.foundry.processor import Processor
+from edgepack.foundry.symbols import Symbols, symbols
+from edgepack.foundry.toolchain import HostLibraries, Link
 from edgepack.foundry.toolchains.cmake import cross_compiling
-from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.toolchains.lld import link_flags, run_linker
-from edgepack.foundry.toolchains.symbols import Symbols, symbols
-from edgepack.foundry.toolchains.toolchain import HostLibraries, Link
 from edgepack.foundry.units import Unit
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.files.elf import version_key
 from edgepack.foundry.processor import Processor
-from edgepack.foundry.toolchains.symbols import archive_symbols, symbols
-from edgepack.foundry.toolchains.toolchain import HostLibraries
+from edgepack.foundry.symbols import archive_symbols, symbols
+from edgepack.foundry.toolchain import HostLibraries
 
 SCHEMA = "5"
 """Changes when other stubs are made."""
@@ -82,7 +82,7 @@ def host_libraries(zig: Path, platform: str, *, identity: str, context: BuildCon
 
 
 def program_start(zig: Path, platform: str, *, identity: str, context: BuildContext) -> Path:
-    """What runs before ``main``: zig's start code for the platform's glibc, from the store."""
+    """Start code that runs before ``main``: zig's for the platform's glibc, from the store."""
     folder = context.store.cached(
         "libc-start",
         {"toolchain": identity, "schema": SCHEMA},

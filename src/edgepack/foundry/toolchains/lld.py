@@ -6,8 +6,8 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
 from edgepack.files.store import key_of, require_space
+from edgepack.foundry.toolchain import CLibrary, Link, NativeToolchain
 from edgepack.foundry.toolchains.libcxx import UNWINDER
-from edgepack.foundry.toolchains.toolchain import CLibrary, Link, NativeToolchain
 
 _MARKS = {"shstk": ("-z", "shstk"), "bti": ("-z", "force-bti")}
 """What lld is told to mark. Forced: assembly and the C library's parts do not say it of themselves."""
@@ -39,7 +39,7 @@ def link_with_lld(
 
 
 def link_flags(link: Link, context: BuildContext) -> list[str]:
-    """What every linker is told, in the words that lld and GNU ld have in common."""
+    """Flags for every linker, in the words that lld and GNU ld have in common."""
     flags = ["--gc-sections", "-O2", "--hash-style=gnu", "--build-id=sha1", "-z", "now", "-z", "relro"]
     flags += ["-z", "noexecstack", "--no-undefined", "-s", "-Map", str(link.map_file)]
     if link.exports:

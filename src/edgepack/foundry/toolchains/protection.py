@@ -45,7 +45,7 @@ def _with_landing(text: str, protection: BranchProtection) -> str:
 def protected_start(
     compiler: list[str], protection: BranchProtection, *, identity: str, context: BuildContext
 ) -> Path:
-    """What runs before ``main``, assembled, from the store."""
+    """Start code that runs before ``main``, assembled, from the store."""
     source = (files("edgepack.foundry.toolchains") / "data" / protection.start).read_text(encoding="utf-8")
 
     def assemble(folder: Path) -> None:

@@ -10,16 +10,16 @@ from typing import Any
 from edgepack.context import BuildContext
 from edgepack.errors import MissingToolError
 from edgepack.files.hardening import BUILD_ID
+from edgepack.foundry.linkmap import Piece, read_link_map
 from edgepack.foundry.patch import KERNEL_TABLE, PROTOBUF_MESSAGES, Patch
 from edgepack.foundry.processor import BranchProtection, Processor
+from edgepack.foundry.symbols import Symbols, symbols
+from edgepack.foundry.toolchain import CLibrary, HostLibraries, Link
 from edgepack.foundry.toolchains.cmake import compiler_script, cross_compiling
 from edgepack.foundry.toolchains.glibc import zig_environment
 from edgepack.foundry.toolchains.libcxx import SHADOW_STACK, SMALL_RUNTIME, ZIG, cxx_runtime_units
-from edgepack.foundry.toolchains.linkmap import Piece, read_link_map
 from edgepack.foundry.toolchains.lld import link_with_lld
 from edgepack.foundry.toolchains.protection import protected_start, protection_patches
-from edgepack.foundry.toolchains.symbols import Symbols, symbols
-from edgepack.foundry.toolchains.toolchain import CLibrary, HostLibraries, Link
 from edgepack.foundry.units import Unit
 from edgepack.tools import install_hint
 
@@ -117,7 +117,7 @@ class Zig:
         ]
 
     def _headers(self) -> list[str]:
-        """What ``zig c++`` tells its clang about headers."""
+        """Flags about headers that ``zig c++`` passes to its clang."""
         folders = (
             "libcxx/include",
             "libcxxabi/include",
@@ -167,7 +167,7 @@ class Zig:
         link_with_lld(self.program, link, self, self.libc, start=start, context=context)
 
     def _start(self, context: BuildContext) -> Path:
-        """What runs before a program's ``main``."""
+        """Start code that runs before a program's ``main``."""
         if self.protection:
             return protected_start(
                 self.command("ASM"), self.protection, identity=self.identity, context=context

@@ -30,7 +30,7 @@ _CHANGED_AT_START = ("pissa", "olora", "corda", "loftq", "lora_ga")
 
 @dataclass(kw_only=True)
 class AdapterChange:
-    """What becomes of one tensor of the base model."""
+    """Change that an adapter makes to one tensor of the base model."""
 
     module: str = ""
     """As the adapter names it."""

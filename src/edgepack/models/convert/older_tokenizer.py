@@ -84,7 +84,7 @@ def converted_tokenizer(source: ModelFolder) -> str:
 
 
 def _said(source: ModelFolder) -> dict[str, Any]:
-    """What tokenizer_config.json says, and the two files that older versions wrote beside it."""
+    """Settings of tokenizer_config.json, and of the two files that older versions wrote beside it."""
     settings = source.optional(SETTINGS)
     said = {key: value for key, value in settings.items() if value is not None or key in ROLES}
     if "added_tokens_decoder" not in said:

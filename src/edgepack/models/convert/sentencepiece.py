@@ -32,7 +32,7 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePieceModel:
-    """What such a file says."""
+    """Content of a SentencePiece model file."""
 
     pieces: tuple[Piece, ...]
     kind: int

@@ -38,7 +38,7 @@ class Family:
 
 
 def content_of(token: Any) -> str:
-    """What a token reads as, which files write as a text or as an object."""
+    """Text of a token, which files write as a text or as an object."""
     return str(token["content"] if isinstance(token, Mapping) else token)
 
 
@@ -197,7 +197,7 @@ def _roberta_frame(tokenizer: Tokenizer, said: Said) -> Any:
 
 
 def _as_asked(tokenizer: Tokenizer, said: Said) -> Any:
-    """Where the settings say so, a token before a text and one behind it."""
+    """Add a token before a text and one behind it, where the settings say so."""
     before, after = bool(said.get("add_bos_token")), bool(said.get("add_eos_token"))
     sides = (
         " ".join([f"{{bos}}:{kind}"] * before + [f"${text}:{kind}"] + [f"{{eos}}:{kind}"] * after)

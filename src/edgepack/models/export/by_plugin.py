@@ -20,7 +20,7 @@ from edgepack.plugins.blame import blamed_on
 from edgepack.records.model import ModelSource
 
 if TYPE_CHECKING:
-    from edgepack.plugins.spec import Architecture
+    from edgepack.models.export.architecture import Architecture
 
 LARGEST_DIFFERENCE = 1e-4
 """Between a number of a text's vector in a padded batch and alone, of vectors of length 1 or longer."""

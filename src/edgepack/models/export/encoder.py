@@ -311,5 +311,5 @@ def layer_norm(encoder: Encoder, name: str, vector: str) -> str:
 
 
 def _parent(name: str) -> str:
-    """What stands before a name's last part, with the dot."""
+    """Name without its last part, with the dot."""
     return name[: name.rfind(".") + 1]

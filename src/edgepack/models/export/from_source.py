@@ -28,7 +28,7 @@ from edgepack.models.read.safetensors import open_tensors
 from edgepack.records.model import ModelSource
 
 if TYPE_CHECKING:
-    from edgepack.plugins.spec import Architecture
+    from edgepack.models.export.architecture import Architecture
 
 
 LARGEST_WEIGHTS = 4 * LARGEST_MODEL

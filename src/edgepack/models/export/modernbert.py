@@ -44,7 +44,7 @@ BIASES = {"norm_bias": "final_norm", "attention_bias": "layers.0.attn.Wo", "mlp_
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """What layers of one kind have in common."""
+    """Inputs of attention that layers of one kind share."""
 
     angles: tuple[str, str]
     bias: str

@@ -45,6 +45,6 @@ def require_all_layers(weights: TensorFile, asked: ReadTensors) -> None:
 
 
 def _layer(name: str) -> tuple[str, int] | None:
-    """What a tensor is a layer of, and the number of the layer."""
+    """Layer that a tensor is of: the name before its number, and the number."""
     found = re.match(r"(.*?\.)(\d+)\.", f".{name}")
     return (found.group(1), int(found.group(2))) if found else None

@@ -188,7 +188,7 @@ def _seen(base: str, names: Iterable[str], context: BuildContext) -> dict[str, s
 
 
 def _read_seen(path: Path) -> dict[str, str] | None:
-    """What was seen last; nothing where that is not known, or damaged."""
+    """Validators seen last; ``None`` where they are not known, or damaged."""
     try:
         return {str(name): str(validator) for name, validator in json.loads(path.read_text()).items()}
     except (OSError, ValueError, AttributeError, RecursionError):

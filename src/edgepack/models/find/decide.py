@@ -19,7 +19,7 @@ Kind = Literal["vector", "static", "setfit", "head", "splade", "colbert"]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """What is said of a model from outside its folder."""
+    """Request for a model: what is said of it from outside its folder."""
 
     name: str
     origin: str = ""

@@ -1,6 +1,7 @@
 """A model folder in the Hugging Face layout, read and checked."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from edgepack.context import BuildContext, Extension
@@ -58,7 +59,8 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
     if vector.outputs is not None and writer is None:
         raise _unwritten(folder, vector, asked.name)
     reach = writer.max_tokens(folder.config) if writer and writer.max_tokens else None
-    max_length, length_files = read_max_length(folder, reach=reach, note=context.note)
+    tried = partial(weights.longest_text, context=context)
+    max_length, length_files = read_max_length(folder, reach=reach, tried=tried, note=context.note)
     prompts = read_prompts(folder)
     warnings += _without_prompts(decision, {**prompts.texts, **asked.reading.prompts})
     warnings += (*vector.warnings, *_default_prompt(prompts), *size.warnings, *_not_ours(writer))

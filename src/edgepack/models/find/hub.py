@@ -30,7 +30,7 @@ DENIED_HINT = (
 
 @dataclass(frozen=True, kw_only=True)
 class FileRequest:
-    """Where a file is, and what to say to get it."""
+    """Address of a file, and what to say to get it."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class HubFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """What a repository holds at one commit."""
+    """Listing of a repository at one commit."""
 
     commit: str
     files: Mapping[str, HubFile]
@@ -190,7 +190,7 @@ def _is(path: Path, file: HubFile) -> bool:
 
 
 def _listing(repository: str, revision: str, context: BuildContext) -> Listing:
-    """What the revision holds; remembered, for when the hub cannot be asked."""
+    """Listing of a revision; remembered, for when the hub cannot be asked."""
     is_commit = re.fullmatch(r"[0-9a-f]{40}", revision) is not None
     last = _remembered(repository, revision, context)
     if is_commit and last is not None and last.commit != revision:
@@ -220,7 +220,7 @@ def _memory(repository: str, revision: str, context: BuildContext) -> Path:
 
 
 def _remembered(repository: str, revision: str, context: BuildContext) -> Listing | None:
-    """What the revision held last; nothing where that is not known, or damaged."""
+    """Listing of the revision from the last time; ``None`` where that is not known, or damaged."""
     try:
         return _read_listing(_memory(repository, revision, context).read_bytes(), repository)
     except (OSError, DownloadError):

@@ -95,7 +95,7 @@ def _unpack(remote: RemoteModel, folder: Path, reading: Reading, context: BuildC
 
 
 def _find(address: str, extension: Extension, context: BuildContext) -> RemoteModel:
-    """What a source finds; of a plugin's also what it found last, for when it cannot be asked."""
+    """Find a model by its source; for a plugin's source, what it found last serves when it cannot be asked."""
     source: Source = extension.make()
     if not extension.identity:
         return source.find(address, context=context)
@@ -175,7 +175,7 @@ def _plain(found: RemoteModel) -> dict[str, Any]:
 
 
 def _remembered(address: str, extension: Extension, context: BuildContext) -> RemoteModel | None:
-    """What was found there last; nothing where that is not known, or what is known is damaged or of another address.
+    """Model that was found there last; ``None`` where that is not known, or what is known is damaged or of another address.
 
     Its ``fetch`` raises ``DownloadError``: more of it is asked for than the store has.
     """

@@ -89,7 +89,7 @@ def _existing(model: str) -> Path | None:
 
 
 def name_of(model: str | None) -> str | None:
-    """What a model will be called, told from how it is named alone; ``None`` where that is not known before it is asked for."""
+    """Name that a model will have, told from how it is named alone; ``None`` where that is not known before it is asked for."""
     catalogue = load_catalogue()
     model = catalogue.default if model is None else model.removeprefix(CATALOGUE_PREFIX)
     if model.startswith(HUB_PREFIX):
@@ -122,7 +122,7 @@ def _folder_of(graph: Path) -> Path:
 
 
 def _instead_of(path: Path) -> str:
-    """What to name in the place of a file that is no model."""
+    """Hint: the name to give in the place of a file that is no model."""
     if path.suffix == ".safetensors":
         return "name the folder that it is in"
     if path.suffix == ".whl" and len(words := path.stem.split("-")) > 2:

@@ -14,7 +14,7 @@ from edgepack.models.graph.onnx_file import (
     require_external_files,
     vocabulary_rows,
 )
-from edgepack.models.lower.adapt import dimension_of_graph
+from edgepack.models.lower.adapt import dimension_of_graph, longest_text_of_graph
 from edgepack.models.read import hub_layout
 from edgepack.models.read.documents import size_of
 from edgepack.models.read.model_folder import ModelFolder
@@ -44,10 +44,14 @@ class Weights:
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
         return replace(evidence, tensors=shapes, outputs=self.outputs)
 
+    def longest_text(self, at_most: int, *, context: BuildContext) -> int:
+        """Tokens of the longest text that it takes, as far as the file can be asked: a graph is run."""
+        return longest_text_of_graph(self.file, at_most, context=context) if self.is_graph else at_most
+
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """What is measured of weights."""
+    """Measures of a model's weights."""
 
     files: tuple[Path, ...]
     """Those that hold the weights."""

@@ -30,7 +30,7 @@ class Angles:
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """What one of query, key and value is before its heads are split: [batch, sequence, hidden]."""
+    """Query, key or value before its heads are split: [batch, sequence, hidden]."""
 
     vector: str
     heads: int
@@ -201,7 +201,7 @@ def _split(graph: IndexedGraph, transpose: onnx.NodeProto, angles: Angles | None
 
 
 def _rotation(graph: IndexedGraph, value: str) -> tuple[str, Angles] | None:
-    """What was rotated, and by which angles: [x₁·cos - x₂·sin, x₂·cos + x₁·sin]."""
+    """Value that was rotated, and the angles: [x₁·cos - x₂·sin, x₂·cos + x₁·sin]."""
     concat = graph.made_by(value, "Concat")
     if concat is None or len(concat.input) != 2:
         return None
@@ -237,7 +237,7 @@ def _halved(graph: IndexedGraph, first: str, second: str) -> str | None:
 
 
 def _bias(graph: IndexedGraph, value: str) -> tuple[str, float] | None:
-    """What is added to the scores, as a bias (or nothing) and the value that padding gets."""
+    """Bias that is added to the scores (or nothing), and the value that padding gets."""
     if (masked := _padding(graph, value)) is not None:
         return "", masked
     added = graph.made_by(value, "Add")
@@ -250,7 +250,7 @@ def _bias(graph: IndexedGraph, value: str) -> tuple[str, float] | None:
 
 
 def _padding(graph: IndexedGraph, value: str) -> float | None:
-    """What padding gets, when a value is (1 - mask) · number, for the mask of the text."""
+    """Value that padding gets, where a tensor is (1 - mask) · number, for the mask of the text."""
     product = graph.made_by(value, "Mul")
     dropped = graph.made_by(product.input[0], "Sub") if product is not None else None
     kept = graph.made_by(dropped.input[1], "Cast") if dropped is not None else None
@@ -293,7 +293,7 @@ def _write(graph: IndexedGraph, match: Match, mask: str) -> None:
 
 
 def _scale(match: Match) -> list[onnx.AttributeProto]:
-    """What scores are multiplied by, where that is not 1 / √head."""
+    """Factor of the scores, where it is not 1 / √head."""
     head = match.query.head
     if not head or np.isclose(match.root, np.sqrt(head), rtol=1e-6):
         return []

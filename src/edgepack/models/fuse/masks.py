@@ -39,7 +39,7 @@ class Window:
 
 
 def window_of(model: onnx.ModelProto, value: str) -> Window | None:
-    """What a mask shows, float32 [batch or 1, 1, sequence or 1, sequence]; ``None`` where it is anything else."""
+    """Window that a mask shows, float32 [batch or 1, 1, sequence or 1, sequence]; ``None`` where it is anything else."""
     ancestors = _ancestors(model, value)
     weights = [tensor for tensor in model.graph.initializer if tensor.name in ancestors]
     if any(_is_table(tensor) for tensor in weights):

@@ -23,7 +23,7 @@ HEADS_FIRST, KEY_TURNED, LAST_TWO, FLAT_LAST_TWO = [0, 2, 1, 3], [0, 2, 3, 1], [
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """What goes into one softmax: query · key, times a number, and what is added."""
+    """Scores of one softmax: query · key, times a number, and what is added."""
 
     query: str
     key: str

@@ -115,7 +115,7 @@ def _of_heads(graph: IndexedGraph, reshape: onnx.NodeProto) -> dict[str, Part]:
 
 
 def _picked(graph: IndexedGraph, node: onnx.NodeProto, place: int, value: str) -> dict[str, int]:
-    """What a node takes of the axis of parts, without that axis: value → the part's number."""
+    """Parts that a node takes of the axis of parts, without that axis: value → the part's number."""
     if (
         node.op_type == "Gather"
         and node.input[0] == value

@@ -165,7 +165,7 @@ def _rewritten(
 
 
 def _sizes(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> list[int] | None:
-    """What a Reshape is to be given for these shapes; ``None`` where more than one size cannot be said."""
+    """Sizes for a Reshape between these shapes; ``None`` where more than one size cannot be said."""
     sizes = []
     for axis in range(len(after[0])):
         made = [int(shape[axis]) for shape in after]

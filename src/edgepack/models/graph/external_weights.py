@@ -55,7 +55,7 @@ def values_of(tensor: onnx.TensorProto) -> npt.NDArray[Any]:
 
 
 def weight_bytes(model: onnx.ModelProto) -> int:
-    """What the initializers of a model take, those set aside, too."""
+    """Bytes of a model's initializers, those set aside, too."""
     return sum(
         int(next(entry.value for entry in tensor.external_data if entry.key == "length"))
         if is_aside(tensor)

@@ -35,7 +35,7 @@ class GraphFacts:
 
 
 def facts_of(model: onnx.ModelProto) -> GraphFacts:
-    """What the file says, and what ONNX's own inference adds for the operators that it knows."""
+    """Types and shapes that the file states, and those that ONNX's own inference adds for the operators that it knows."""
     kinds: dict[str, int] = {}
     shapes: dict[str, Sequence[int]] = {}
     # A value_info without a shape must not hide one that inference found.

@@ -79,7 +79,7 @@ def require_external_files(path: Path) -> tuple[Path, ...]:
 
 
 def precision_of_file(path: Path) -> str:
-    """What the weights of a graph are, e.g. ``int8`` for one that was quantized already.
+    """Precision of a graph's weights, e.g. ``int8`` for one that was quantized already.
 
     Raises ``UnsupportedModelError`` for a graph that was optimized for one kind of hardware.
     """

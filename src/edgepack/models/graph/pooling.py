@@ -189,7 +189,7 @@ def _mean(writer: GraphWriter, tokens: str, mask: str, mode: PoolingMode) -> str
 
 
 def _token_weights(writer: GraphWriter, mask: str, mode: PoolingMode) -> str:
-    """What every token counts for, float32 [batch, sequence]: 1, its place from 1 on, or 1 for the last alone."""
+    """Weights of the tokens, float32 [batch, sequence]: 1, its place from 1 on, or 1 for the last alone."""
     kept = writer.add("Cast", "pool_mask", mask, to=TensorProto.FLOAT)
     if mode in ("mean", "mean-sqrt-len"):
         return kept

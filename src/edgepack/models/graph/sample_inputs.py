@@ -38,6 +38,12 @@ def random_tokens(model: onnx.ModelProto, count: int) -> Iterator[Feed]:
         yield _feed(model, ids, np.ones_like(ids))
 
 
+def one_text(model: onnx.ModelProto, tokens: int) -> Feed:
+    """Inputs of one sequence without padding; int64 [1, tokens]."""
+    ids = np.random.default_rng(SEED).integers(0, vocabulary(model), (1, tokens))
+    return _feed(model, ids, np.ones_like(ids))
+
+
 def vocabulary(model: onnx.ModelProto) -> int:
     """Rows of the table that ``input_ids`` picks from."""
     return min(table_rows(model), default=VOCABULARY_WHEN_UNKNOWN)
@@ -59,7 +65,7 @@ def longest_sequence(model: onnx.ModelProto) -> int:
 
 
 def _first_position(model: onnx.ModelProto, ids: str) -> int:
-    """Where counting begins: 0, or in graphs of fairseq's kind, which add the padding's id last, the one after that."""
+    """Number of the first position: 0, or in graphs of fairseq's kind, which add the padding's id last, the one after that."""
     added = next((node for node in model.graph.node if node.op_type == "Add" and ids in node.output), None)
     if added is None:
         return 0

@@ -29,7 +29,7 @@ def widen(model: onnx.ModelProto) -> None:
 
 
 def _drop_casts_of_weights(graph: onnx.GraphProto) -> None:
-    """What widened a weight when the graph ran does nothing now, and would hide the weight from recipes."""
+    """Remove the casts that widened a weight when the graph ran: they do nothing now, and would hide the weight from recipes."""
     if any(attribute.HasField("g") for node in graph.node for attribute in node.attribute):
         return  # a branch may take such a value by its name
     weights = {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.FLOAT}

@@ -142,7 +142,7 @@ def _named(tensors: TensorFile, layer: str) -> str:
 
 
 def labels_of(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """What scores are called. Raises ``UnsupportedModelError`` for a classifier whose labels nothing names."""
+    """Names of the scores. Raises ``UnsupportedModelError`` for a classifier whose labels nothing names."""
     named = config.get("id2label")
     table = {str(key): str(label) for key, label in named.items()} if isinstance(named, dict) else {}
     # transformers writes nothing where there are two that nobody has named.
@@ -160,7 +160,7 @@ def labels_of(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _activation(folder: ModelFolder) -> tuple[Activation | None, tuple[str, ...]]:
-    """What sentence-transformers says of it, old and new, and where. Raises ``UnsupportedModelError``."""
+    """Activation that sentence-transformers' settings name, old and new, and the files that name it. Raises ``UnsupportedModelError``."""
     config = folder.config
     inside = config.get("sentence_transformers")
     older = inside.get("activation_fn") if isinstance(inside, dict) else None

@@ -69,7 +69,7 @@ def with_setfit(encoder: VectorReading, folder: ModelFolder, dimension: int, nam
 
 
 def linear_layer(path: Path) -> LinearLayer:
-    """What a pickled classifier computes. Raises ``ModelError`` and ``UnsupportedModelError``."""
+    """Linear layer that a pickled classifier computes. Raises ``ModelError`` and ``UnsupportedModelError``."""
     made = read_estimator(path)
     try:
         layer = _LAYERS[made.kind](made)
@@ -172,7 +172,7 @@ def _optional(made: Estimator, name: str, otherwise: str) -> Any:
 
 
 def _labels(layer: LinearLayer, named: Any, name: str) -> tuple[str, ...]:
-    """What scores are called: config_setfit.json names the numbers that the classifier was trained on."""
+    """Names of the scores: config_setfit.json names the numbers that the classifier was trained on."""
     names = [str(each) for each in named] if isinstance(named, list) else []
     numbers = all(isinstance(each, int) and 0 <= each < len(names) for each in layer.classes)
     labels = tuple(names[each] if numbers else str(each) for each in layer.classes)

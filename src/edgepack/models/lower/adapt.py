@@ -12,10 +12,10 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgepack.context import BuildContext
-from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.graph.clean import rename_value, without_dead_nodes
 from edgepack.models.graph.pooling import finish_vector, pool
-from edgepack.models.graph.sample_inputs import padded_batch
+from edgepack.models.graph.sample_inputs import one_text, padded_batch
 from edgepack.models.graph.writer import INPUTS, OUTPUT, PREFIX, GraphWriter, embedding_output, token_input
 from edgepack.models.lower.clean import cleaned
 from edgepack.models.ort.newer import session_for
@@ -75,6 +75,36 @@ def dimension_of_graph(file: Path, *, context: BuildContext) -> int:
             hint="export the encoder, with one vector a token",
         )
     return int(outputs[ranked[0]].shape[-1])
+
+
+def longest_text_of_graph(file: Path, at_most: int, *, context: BuildContext) -> int:
+    """Tokens of the longest text that a graph takes, ``at_most`` at most: its positions, found out by running it.
+
+    ``at_most`` too where it takes no text at all: what is wrong with it is for ``adapt_graph`` to say.
+    """
+    try:
+        model = _cleaned(file, newer=True)
+        _take_inputs(model, file, _unused_prefix(model))
+        session = session_for(model.SerializeToString(), name=file.name, context=context)
+    except EdgepackError:
+        return at_most
+
+    names = [each.name for each in session.get_outputs()]
+
+    def takes(tokens: int) -> bool:
+        try:
+            session.run(names, one_text(model, tokens))
+        except Exception:  # the binding raises a class of its own for each status
+            return False
+        return True
+
+    if takes(at_most) or not takes(1):
+        return at_most
+    taken, refused = 1, at_most
+    while refused - taken > 1:
+        middle = (taken + refused) // 2
+        taken, refused = (middle, refused) if takes(middle) else (taken, middle)
+    return taken
 
 
 def _cleaned(file: Path, *, newer: bool) -> onnx.ModelProto:
@@ -157,7 +187,7 @@ def _cast_input(model: onnx.ModelProto, name: str, kind: int, prefix: str) -> No
 
 
 def _try_out(model: onnx.ModelProto, file: Path, context: BuildContext | None) -> Mapping[str, np.ndarray]:
-    """What every output is for a small batch with padding."""
+    """Run the model on a small batch with padding: every output by its name."""
     session = session_for(model.SerializeToString(), name=file.name, context=context)
     names = [each.name for each in session.get_outputs()]
     try:

@@ -102,7 +102,7 @@ def _bias(
     key: str,
     facts: GraphFacts,
 ) -> list[str]:
-    """What is added to the scores, of masks and of the order of tokens."""
+    """Values that are added to the scores, for masks and for the order of tokens."""
     added = []
     if mask := input_of(node, MASK):
         kind = facts.kinds.get(mask)

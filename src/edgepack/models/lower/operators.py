@@ -17,7 +17,7 @@ TO_THE_END = 2**63 - 1
 
 
 class CannotLowerError(Exception):
-    """What a node asks for that cannot be said with older operators; the text goes on after the operator's name."""
+    """Refusal of a node that cannot be said with older operators; the text goes on after the operator's name."""
 
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:

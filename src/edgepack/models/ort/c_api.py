@@ -66,7 +66,7 @@ RELEASE = {
 
 
 class OrtError(Exception):
-    """What ONNX Runtime said when it refused."""
+    """Refusal of ONNX Runtime, in its words."""
 
 
 class _ApiBase(ctypes.Structure):

@@ -54,7 +54,7 @@ def canonical_ort(content: bytes) -> bytes:
 
 
 def read_kernels(content: bytes, resolver: int | None = None) -> Kernels:
-    """What a file says of kernels' types; ``resolver`` is where its table lies, when that is known."""
+    """Kernels' types that a file states; ``resolver`` is where its table lies, when that is known."""
     found = table(content, target(root(content), FOURTH) if resolver is None else resolver)
     return {
         text(operator, FIRST): {

@@ -22,7 +22,7 @@ def table(content: Any, position: int) -> Any:
 
 
 def target(within: Any, field: int) -> int:
-    """Where the thing lies that a field points at. Raises ``ModelError`` where it points at nothing."""
+    """Place that a field points at. Raises ``ModelError`` where it points at nothing."""
     offset = within.Offset(field)
     if offset == 0:
         raise ModelError("what ONNX Runtime wrote is not a whole ORT format file")

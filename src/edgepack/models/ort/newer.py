@@ -42,7 +42,7 @@ class Named(NamedTuple):
 
 
 class AnySession(Protocol):
-    """What is asked of sessions here: onnxruntime's ``InferenceSession`` is one."""
+    """Methods of a session that are used here: onnxruntime's ``InferenceSession`` is one."""
 
     def get_inputs(self) -> Sequence[Named]: ...
 
@@ -115,7 +115,7 @@ class ReleaseSession:
         return self._named("Output")
 
     def run(self, names: Sequence[str], feed: Mapping[str, Array]) -> Sequence[Array]:
-        """What these outputs are for these inputs, in order."""
+        """Values of these outputs for these inputs, in order."""
         # The C API does not miss an input that is not fed: it reads what is not there.
         if absent := [each.name for each in self.get_inputs() if each.name not in feed]:
             raise OrtError(f"the model has inputs that are not fed: {', '.join(absent)}")

@@ -23,7 +23,7 @@ FIXED_TOKENS = 128
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderSupport:
-    """What one execution provider makes of a model."""
+    """Support of one execution provider for a model."""
 
     provider: str
     target: str

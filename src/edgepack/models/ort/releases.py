@@ -142,7 +142,7 @@ def _kernel(word: str, order: Mapping[str, int]) -> _Kernel:
 
 
 def lacking(model: onnx.ModelProto, release: StockRelease) -> tuple[str, ...]:
-    """What a release lacks to run a model, e.g. ``("opset 23", "Attention 23")``; sorted, nothing where it runs it.
+    """Features that a release lacks to run a model, e.g. ``("opset 23", "Attention 23")``; sorted, nothing where it runs it.
 
     Element types are not looked at, nor operators of other domains than ai.onnx and com.microsoft.
     """
@@ -160,7 +160,7 @@ def lacking(model: onnx.ModelProto, release: StockRelease) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseSupport:
-    """What a release makes of a model."""
+    """Support of a release for a model."""
 
     version: str
     missing: tuple[str, ...]
@@ -230,7 +230,7 @@ def brought(release: StockRelease) -> tuple[str, ...]:
 
 
 def _missing(domain: str, operator: str, opset: int, index: int) -> str | None:
-    """What a node asks for that a release does not run: of the versions that the release knows, the newest up to the opset."""
+    """Operator that a release does not run for a node: of the versions that the release knows, the newest up to the opset."""
     kernels = _kernels().get((domain, operator), ())
     version = next(
         (each for each in reversed(kernels) if each.since <= opset and each.known <= index),

@@ -100,7 +100,7 @@ def _stanford(folder: ModelFolder) -> dict[str, Any]:
 
 
 def _sentence_transformers(folder: ModelFolder) -> dict[str, Any]:
-    """What the settings, the Transformer and the mask say; of a model that PyLate saved, in its words."""
+    """Settings of a ColBERT model that sentence-transformers or PyLate saved, in PyLate's words."""
     settings, transformer = folder.settings, folder.transformer
     prompts = settings.get("prompts") or {}
     said = {key: transformer.get(key) for key in ("query_length", "document_length", "query_expansion")}

@@ -60,7 +60,7 @@ class ForeignNameError(Exception):
 
 
 class RefusedPickle(ValueError):  # noqa: N818 - an input, not a mistake
-    """What no file of a model has."""
+    """Refusal of a pickle that holds what no file of a model has."""
 
 
 class Node:
@@ -88,7 +88,7 @@ class Node:
 
 
 class Shared:
-    """What pickles in one another have in common."""
+    """State that pickles in one another share."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = frozenset(names)
@@ -208,7 +208,7 @@ class Reading:
         self.name(module.value, name.value)
 
     def call(self, _said: Any) -> None:
-        """What a name is called with, written down."""
+        """Write down what a name is called with."""
         given, name = self.pop(), self.pop()
         if name.kind != "n" or given.kind != "t":
             raise RefusedPickle("a call of what is no name")
@@ -376,7 +376,7 @@ def as_json(content: bytes) -> list[str]:
 
 
 def answer(path: str, question: str) -> str:
-    """What a file holds, as JSON: ``document`` and ``members``; ``foreign``, a name; or ``refused``, a reason."""
+    """Content of a file as JSON: ``document`` and ``members``; ``foreign``, a name; or ``refused``, a reason."""
     asked = json.loads(question)
     read = read_archive if asked["archive"] else read_bare
     try:

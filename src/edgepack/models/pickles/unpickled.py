@@ -38,7 +38,7 @@ class Name:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RebuiltObject:
-    """What a name would have been called with."""
+    """Object that a name would have made: the name, and what it would have been called with."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -77,7 +77,7 @@ def read_pickle(path: Path, names: Collection[str], *, archive: bool = False) ->
 
 
 def answered(path: Path, question: str) -> str:
-    """What the machine says of a file, from a program of its own. Raises ``ToolError`` where that ends at its limits."""
+    """Answer of the machine about a file, from a program of its own. Raises ``ToolError`` where that ends at its limits."""
     # Without what starts with this Python by itself, which would take longer than the reading.
     command: list[str | Path] = [sys.executable, "-I", "-S", "-c", START, _FOLDER, path.absolute()]
     return tools.run_tool(command, input=question, timeout=SECONDS)

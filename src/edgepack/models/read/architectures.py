@@ -11,7 +11,7 @@ INSTALL_PYTORCH = "pip install 'edgepack[export]'"
 
 
 def written_by(config: Mapping[str, Any], context: BuildContext) -> Extension | None:
-    """What writes the graph of a model with this config.json, by its ``model_type``; ``None`` where nothing installed does."""
+    """Architecture that writes the graph of a model with this config.json, by its ``model_type``; ``None`` where nothing installed does."""
     return context.extensions(AXIS).get(str(config.get("model_type")))
 
 

@@ -57,7 +57,7 @@ MOST = 8 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """What a model card says."""
+    """Content of a model card."""
 
     license: str | None = None
     """SPDX identifier; ``LicenseRef-…`` for others."""

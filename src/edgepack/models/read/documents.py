@@ -13,7 +13,7 @@ LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file says. Raises ``ModelError`` that names the file."""
+    """Content of a JSON file. Raises ``ModelError`` that names the file."""
     content = read_bytes(path)
     try:
         return json.loads(content)

@@ -65,7 +65,7 @@ def dimension_of(config: Mapping[str, Any]) -> int | None:
 def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The configuration of a model's text part, where it is one of several; otherwise the same."""
     inner = config.get("text_config")
-    return inner if config.get("model_type") in TEXT_PARTS and isinstance(inner, dict) else config
+    return inner if str(config.get("model_type")) in TEXT_PARTS and isinstance(inner, dict) else config
 
 
 def descriptions(names: Iterable[str]) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ def descriptions(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def all_plain(names: Iterable[str]) -> tuple[str, ...]:
-    """What a model with routes may be made of, sorted: descriptions and tensors in any folder, in one form each."""
+    """Files that a model with routes may be made of, sorted: descriptions and tensors in any folder, in one form each."""
     there = set(names)
     found = {name for name in there if name.endswith((".json", ".txt", ".model", ".safetensors", ".md"))}
     pickled = {name for name in there if name.endswith(PICKLED)}
@@ -190,7 +190,7 @@ def choose_onnx(names: Iterable[str], model: str) -> str | None:
 
 
 def in_gguf(name: str) -> UnsupportedModelError:
-    """What is said of llama.cpp's files."""
+    """Error about files of llama.cpp."""
     return UnsupportedModelError(
         f"{name} is in GGUF, the format of llama.cpp",
         hint="take the model that it was made from: its folder, or hf:ORG/NAME",
@@ -198,7 +198,7 @@ def in_gguf(name: str) -> UnsupportedModelError:
 
 
 def in_ort_format(file: str) -> ModelError:
-    """What is said of a file that only a runtime can read."""
+    """Error about a file that only a runtime can read."""
     return ModelError(
         f"{file} is in ORT format, which runtimes load but which cannot be converted",
         hint="use the original model or an .onnx file; `edgepack quantize -f onnx` writes one",

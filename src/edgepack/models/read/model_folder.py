@@ -79,11 +79,14 @@ class ModelFolder:
     @cached_property
     def config(self) -> Mapping[str, Any]:
         """config.json; of a model of several media, its part on text."""
-        return text_part(self.optional(CONFIG))
+        found = text_part(self.optional(CONFIG))
+        if not isinstance(found.get("model_type", ""), str | None):
+            raise ModelError(f"{CONFIG}: model_type is no text", hint=EDITED)
+        return found
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What sentence-transformers says of the model as a whole."""
+        """Settings of sentence-transformers for the model as a whole."""
         return self.optional(SETTINGS)
 
     @cached_property

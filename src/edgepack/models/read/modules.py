@@ -48,7 +48,7 @@ _TOKENS, _TEXT = "token_embeddings", "sentence_embedding"
 
 @dataclass(frozen=True, kw_only=True)
 class Modules:
-    """What modules.json and the files that it names say."""
+    """Settings of modules.json and of the files that it names."""
 
     pooling: Pooling
     token_dimension: int | None

@@ -41,7 +41,7 @@ Place = tuple[str, tuple[int, ...], int, int]
 
 
 def tensor_places(path: Path) -> Mapping[str, Place]:
-    """Where each tensor of a checkpoint lies. Raises ``ModelError`` and ``UnsupportedModelError``."""
+    """Places of a checkpoint's tensors in its file. Raises ``ModelError`` and ``UnsupportedModelError``."""
     require_content(path)
     file = path.stat()
     return _places(path, file.st_size, file.st_mtime_ns, file.st_ino)

@@ -38,7 +38,7 @@ class VectorReading:
 
     @property
     def noun(self) -> str:
-        """What a model of more than vectors is; empty of others."""
+        """Kind of model, if it gives more than vectors; else empty."""
         special = self.head or self.outputs
         return special.noun if special else ""
 
@@ -95,7 +95,7 @@ def _likely(
 
 
 def _guesses(pooling: Pooling, origin: PoolingOrigin, why: str, reading: Reading) -> tuple[str, ...]:
-    """What of the reading rests on nothing that the model says; the catalogue's word is no guess."""
+    """Guesses in the reading, on which the model says nothing; the catalogue's word is no guess."""
     guessed = []
     if reading.pooling is None and why:
         guessed.append(f"{pooling.mode} pooling ({why})")
@@ -107,7 +107,7 @@ def _guesses(pooling: Pooling, origin: PoolingOrigin, why: str, reading: Reading
 
 
 def _contradictions(pooling: Pooling, reading: Reading) -> tuple[str, ...]:
-    """Where the user says otherwise than modules.json."""
+    """Contradictions between the user's settings and modules.json."""
     found = []
     if reading.pooling not in (None, pooling.mode):
         found.append(f"{reading.pooling} pooling is set, modules.json says {pooling.mode}")

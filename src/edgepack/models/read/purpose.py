@@ -73,7 +73,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What tells what a model is for."""
+    """Evidence of a model's purpose."""
 
     folder: ModelFolder
     card: ModelCard
@@ -86,7 +86,7 @@ class Evidence:
 
 
 def other_purpose(evidence: Evidence) -> str | None:
-    """What the model is for, in words, where that is not a text's vector: ``a reranker (…, 1 label)``.
+    """Purpose of a model, in words, if it is another than a text's vector: ``a reranker (…, 1 label)``.
 
     modules.json comes before config.json: sentence embedders are often made from masked language models, and keep their
     ``architectures``.

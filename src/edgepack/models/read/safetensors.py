@@ -31,7 +31,7 @@ _DAMAGED = "the file is damaged or was not downloaded whole; fetch the model aga
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor:
-    """Where a tensor lies in its file."""
+    """Place of a tensor in its file, its type and its shape."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -176,7 +176,7 @@ def _open_file(path: Path) -> TensorFile:
 
 
 def missing_tensor(path: Path, name: str) -> ModelError:
-    """What is said of weights that lack a tensor."""
+    """Error about weights that lack a tensor."""
     return ModelError(
         f"{path.name} has no tensor {name}",
         hint="the weights are of another architecture than config.json states",

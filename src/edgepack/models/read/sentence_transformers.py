@@ -20,7 +20,7 @@ _OFFSET_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet"})
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts:
-    """What is to be put before texts, by purpose."""
+    """Prompts that are put before texts, by purpose."""
 
     texts: Mapping[str, str]
     default: str | None
@@ -43,9 +43,17 @@ def read_prompts(folder: ModelFolder) -> Prompts:
 
 
 def read_max_length(
-    folder: ModelFolder, *, reach: int | None = None, note: Callable[[str], None]
+    folder: ModelFolder,
+    *,
+    reach: int | None = None,
+    tried: Callable[[int], int] = lambda at_most: at_most,
+    note: Callable[[str], None],
 ) -> tuple[int, tuple[str, ...]]:
-    """Tokens that the model takes at most, and the files that say so; ``reach`` is how many its architecture says that it takes."""
+    """Tokens that the model takes at most, and the files that say so.
+
+    ``reach`` is how many its architecture says that it takes. ``tried`` says, where no file states it, how many of at most so many
+    it takes when it is run.
+    """
     positions = reach or _positions(folder.config)
     tokenizer = folder.optional(TOKENIZER_FILE)
     if tokenizer.get("truncation_side") == "left":
@@ -66,8 +74,9 @@ def read_max_length(
             return positions, (name,)
         return int(said), (name,)
     if positions is None:
-        note(f"no maximum length is stated: texts are truncated to {FALLBACK_LENGTH} tokens")
-    return positions or FALLBACK_LENGTH, ()
+        positions = tried(FALLBACK_LENGTH)
+        note(f"no maximum length is stated: texts are truncated to {positions} tokens")
+    return positions, ()
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:

@@ -33,10 +33,11 @@ UNLIMITED = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class StaticTable:
-    """What a static model is made of. Token t's vector is ``scales[t] * vectors[rows[t]]``, where ``rows`` is ``None``
-    ``scales[t] * vectors[t]``; a text's is the mean of those of its tokens that count, which ``ModelSource.pooling`` may then
-    cut and normalize. No special tokens go around a text; ``ModelSource.max_length`` is how many of its tokens there are at most.
-    A bundle gives a text without tokens the vector of the padding token, ``TokenizerTables.pad_id``.
+    """Table of a static model. Token t's vector is ``scales[t] * vectors[rows[t]]``, where ``rows`` is ``None``
+    ``scales[t] * vectors[t]``; a text's is the mean of those of its tokens that count, which
+    ``ModelSource.pooling`` may then cut and normalize. No special tokens go around a text;
+    ``ModelSource.max_length`` is how many of its tokens there are at most. A bundle gives a text without tokens the
+    vector of the padding token, ``TokenizerTables.pad_id``.
     """
 
     vectors: Array
@@ -65,7 +66,7 @@ def is_static(folder: ModelFolder) -> bool:
 
 
 def static_folder(names: Iterable[str], model: str) -> str:
-    """Where in a model's folder table and tokenizer lie: one of ``FOLDERS``. Raises ``ModelError``."""
+    """Subfolder of a model's folder with table and tokenizer: one of ``FOLDERS``. Raises ``ModelError``."""
     there = set(names)
     for folder in FOLDERS:
         if {f"{folder}model.safetensors", f"{folder}tokenizer.json"} <= there:

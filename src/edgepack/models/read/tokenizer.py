@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.documents import EDITED, read_object
 from edgepack.models.read.model_folder import ModelFolder
-from edgepack.models.read.panics import panics_reported
+from edgepack.models.read.panics import panics_reported, require_bounded
 from edgepack.models.read.static import is_static_source
 from edgepack.records.model import ModelSource
 
@@ -37,6 +37,7 @@ def minimal_json(source: ModelSource) -> str:
     # sentence-transformers lowers the text before the tokenizer sees it when this file says so.
     if ModelFolder(directory=source.directory).transformer.get("do_lower_case") is True:
         document["normalizer"] = _lowered(document.get("normalizer"))
+    require_bounded(document, source.tokenizer.name)
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -46,8 +47,10 @@ def _lowered(normalizer: Any) -> dict[str, Any]:
 
 
 def open_tokenizer(path: Path) -> Tokenizer:
-    """A tokenizer.json as it is. Raises ``ModelError``."""
-    return _parse(json.dumps(dict(read_object(path))), path.name)
+    """A tokenizer.json as it is. Raises ``ModelError`` and ``UnsupportedModelError``."""
+    document = dict(read_object(path))
+    require_bounded(document, path.name)
+    return _parse(json.dumps(document), path.name)
 
 
 def highest_token(tokenizer: Tokenizer) -> int:

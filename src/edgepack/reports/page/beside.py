@@ -77,7 +77,7 @@ def stock() -> Stock:
 
 
 def measured_of(key: str, model: str, report: Report) -> Measured | None:
-    """What was measured of this model on this target, as its file has it: with another recipe or runtime it is another bundle."""
+    """Figures measured of this model on this target, as its file has it: with another recipe or runtime it is another bundle."""
     if report.made is None or report.made.settings:
         return None
     found = (each for each in stock().measured if (each.key, each.model) == (key, model))
@@ -85,7 +85,7 @@ def measured_of(key: str, model: str, report: Report) -> Measured | None:
 
 
 def panels(report: Report, model: str) -> Iterator[Panel]:
-    """What there are figures for: sizes always, where the model's own are known; the rest of models that were measured."""
+    """Panels that there are figures for: sizes always, where the model's own are known; the rest of models that were measured."""
     if report.source_bytes and not report.visits:
         library = stock().library
         weights = f"the model's files, {megabytes(report.source_bytes)} MB, and {library.name}, without Python and packages"

@@ -26,7 +26,7 @@ class Card:
 
 
 def cards(report: Report, facts: PageFacts) -> list[Card]:
-    """What there are figures for."""
+    """Cards that there are figures for."""
     return [*_sizes(report), *_device(report, facts), *_vectors(report.verification)]
 
 
@@ -60,7 +60,7 @@ def _sizes(report: Report) -> Iterator[Card]:
 
 
 def _device(report: Report, facts: PageFacts) -> Iterator[Card]:
-    """What was measured of this very bundle, by a device before by the machine that built it; else nothing."""
+    """Figures of a device for this very bundle, else of the machine that built it; else nothing."""
     if (found := facts.device or report.speed) is None:
         return
     where = ON_DEVICE if facts.device else AT_BUILD

@@ -62,7 +62,7 @@ def facts_of(
 
 
 def read_bench(file: Path) -> Speed:
-    """What a device measured; raises ``UsageError`` for what is not that."""
+    """Figures that a device measured; raises ``UsageError`` for what is not that."""
     try:
         said = parse_foreign(read_foreign(file, most=MOST))
         length = min(said["lengths"], key=lambda each: abs(each["tokens"] - USUAL_TOKENS))
@@ -142,7 +142,7 @@ def _c_library(platform: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _provenance(bundle: Bundle, report: Report) -> Iterator[tuple[str, str]]:
-    """What the report's own list does not say."""
+    """Rows on the bundle's origin that the report's own list lacks."""
     manifest = bundle.manifest
     target, runtime = manifest["target"], manifest.get("runtime") or {}
     yield "target", ": ".join(filter(None, (target["name"], target.get("summary", ""))))

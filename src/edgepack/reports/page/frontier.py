@@ -118,7 +118,7 @@ def _shade(plan: Scatter, gate: float) -> str:
 
 
 def _stairs(plan: Scatter) -> str:
-    """What is to be had for a download: the best mean cosine of all within the gate that are as small."""
+    """Path along the best mean cosine for a download: of all within the gate that are as small."""
     path, best = "", 0.0
     within = (mark for mark in plan.marks if mark.point.within)
     for mark in sorted(within, key=lambda each: (each.x, each.y)):

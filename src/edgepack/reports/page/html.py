@@ -228,7 +228,7 @@ def _copied(report: Report, facts: PageFacts) -> str:
 
 
 def _data(report: Report, facts: PageFacts) -> str:
-    """What the script draws and reckons with."""
+    """Data that the script draws and reckons with."""
     found: dict[str, Any] = {}
     if report.prices and report.costs:
         found["calculator-data"] = {"prices": _price_lists(report), "sizes": _sent(report)}
@@ -256,7 +256,7 @@ def _price_lists(report: Report) -> list[dict[str, Any]]:
 
 
 def _sent(report: Report) -> list[tuple[str, int]]:
-    """What may be sent, and its bytes."""
+    """Forms in which the bundle may be sent, and the bytes of each."""
     if report.visits:
         first = report.visits[0]
         return [("brotli", first.brotli), ("gzip", first.gzip), ("not compressed", first.raw)]

@@ -66,7 +66,7 @@ def distribution_license(name: str) -> str | None:
 
 
 def _bill_of_crates() -> Path | None:
-    """What tokenizers says it is compiled of: CycloneDX, in its wheels since 0.22."""
+    """Path of the bill of materials of tokenizers' crates: CycloneDX, in its wheels since 0.22."""
     listed = importlib.metadata.files("tokenizers") or []
     found = [Path(str(file.locate())) for file in listed if file.name.endswith(".cyclonedx.json")]
     return next((path for path in found if path.is_file()), None)

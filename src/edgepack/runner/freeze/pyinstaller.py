@@ -163,7 +163,7 @@ MESSAGES = {
 
 
 def rewrite_messages(bootloader: Path) -> None:
-    """What the bootloader says when it cannot load Python, most often on a system with too old a C library.
+    """Replace the bootloader's words for a Python that it cannot load, most often on a system with too old a C library.
 
     Written over in place: its words are compiled in. Another bootloader's stay as they are.
     """

@@ -15,8 +15,8 @@ from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError, FloorError, ProofError, ToolError, UnsupportedModelError
 from edgepack.files.elf import floor_of, version_key
 from edgepack.files.store import sha256_of
-from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
+from edgepack.foundry.units import ProgramSources
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import PreparedModel
@@ -219,7 +219,9 @@ def freeze_leanest(
 
 
 def sources_of(*, compiled: bool, module: Path | None = None) -> dict[str, bytes]:
-    """What is frozen, by its place: of edgepack these files alone, and for what a user's module imports, that module, never started."""
+    """Sources that are frozen, by their place: of edgepack these files alone, and for what a user's module imports,
+    that module, never started.
+    """
     own = [file for file in sorted(SOURCES.glob("*.py")) if not (compiled and file.name == "tokenizer.py")]
     own += [USER_MODULE] if compiled else [USER_MODULE, TRUNCATION]
     found = {f"edgepack/{file.relative_to(ROOT).as_posix()}": file.read_bytes() for file in own}

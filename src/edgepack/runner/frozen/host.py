@@ -50,7 +50,7 @@ class Host(Structure):
 
 
 class Given:
-    """What the calls do; what is given is opened when it is first asked for."""
+    """Tokenizer and module behind the calls; each is opened when it is first asked for."""
 
     tokenizer: HuggingFaceTokenizer
     module: UserModule

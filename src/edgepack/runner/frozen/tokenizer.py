@@ -19,7 +19,7 @@ PAD_NAMES = ("[PAD]", "<pad>", "<|padding|>", "<|endoftext|>")
 
 
 class TokenizerError(Exception):
-    """What is wrong with a tokenizer, and a hint."""
+    """Fault of a tokenizer, and a hint."""
 
     code = 4
     """The program's exit code: a file of the bundle is damaged."""

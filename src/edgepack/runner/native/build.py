@@ -12,8 +12,8 @@ from edgepack.errors import ToolError
 from edgepack.files.elf import floor_of
 from edgepack.foundry.link.program import build_program
 from edgepack.foundry.link.reduced_library import open_build
-from edgepack.foundry.link.sources import ProgramSources
 from edgepack.foundry.link.standalone import build_standalone
+from edgepack.foundry.units import ProgramSources
 from edgepack.licenses import license_text
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.operators.config import required
@@ -59,7 +59,7 @@ class Program:
     """The text of a PEM: program and library refuse every bundle that is not signed with that key."""
 
     def sources(self, model: PreparedModel) -> dict[str, ProgramSources]:
-        """What is built for a model, by its place in the bundle."""
+        """Sources for a model, by their place in the bundle."""
         features = self.features - {"library"} | features_of(model)
         program = program_sources(self.encoder, features, key=self.public_key)
         wanted = {PROGRAM: ProgramSources(files=program, output=PROGRAM)}
@@ -85,7 +85,7 @@ class Program:
 
 
 def features_of(model: PreparedModel) -> frozenset[str]:
-    """What a program has because of its model."""
+    """Features that a program has because of its model."""
     wanted = {"scores": model.source.head is not None, "outputs": model.source.outputs is not None}
     return frozenset(name for name, needed in wanted.items() if needed)
 
@@ -202,6 +202,8 @@ def link_encoder(
     encoder: Mapping[str, str],
     *,
     includes: Sequence[Path] = (),
+    outputs: tuple[str, ...] = (),
+    library: bool = False,
     serve: bool = False,
     platform: Platform,
     glibc: str | None = None,
@@ -211,14 +213,15 @@ def link_encoder(
 
     ``encoder`` is C++17, file name → text, headers too. It implements the interface of ``encoder/encoder.h``: an ``Encoder`` that makes
     vectors of batches, and ``open_encoder``, as docs/tutorials/encoder.md says. ``includes`` are folders of others' headers.
-    No exceptions, no RTTI. A builder that needs no runtime returns none. With ``serve`` the program has ``embed serve``.
+    No exceptions, no RTTI. ``outputs`` are what it gives beside vectors (``RunnerArtifact.outputs``): ``tokens`` through ``TokenVectors``.
+    A builder that needs no runtime returns none. With ``library`` there is also libembed, with that encoder; with ``serve`` the program has ``embed serve``.
 
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
     ``MissingToolError`` or ``ToolError``.
     """
     program = Program(
-        encoder=own_encoder(encoder, includes),
-        features=_chosen(serve=serve),
+        encoder=own_encoder(encoder, includes, outputs),
+        features=_chosen(library=library, serve=serve),
         platform=platform,
         glibc=glibc,
     )
@@ -226,7 +229,7 @@ def link_encoder(
 
 
 def _versions(folder: Path) -> dict[str, str]:
-    """What the manifest says of a runner; static programs have no glibc to be older than."""
+    """Versions of a runner in the manifest; static programs have no glibc to be older than."""
     floor = floor_of(folder)
     return {"native": SCHEMA, **({"glibc_floor": floor} if floor else {})}
 
@@ -238,14 +241,14 @@ def _lay(file: Path, place: Path) -> None:
 
 
 def license_of_p256(file: Path) -> Path:
-    """What ``third_party/p256`` is under."""
+    """Licence of ``third_party/p256``."""
     head = "p256-m, of Mbed TLS, Copyright The Mbed TLS Contributors. https://github.com/Mbed-TLS/mbedtls\n\n"
     file.write_text(head + (license_text("Apache-2.0") or ""), encoding="utf-8")
     return file
 
 
 def license_of_llhttp(file: Path) -> Path:
-    """What ``third_party/llhttp`` is under."""
+    """Licence of ``third_party/llhttp``."""
     head = "llhttp, Copyright © 2018 Fedor Indutny. https://github.com/nodejs/llhttp\n\n"
     file.write_text(head + (license_text("MIT") or ""), encoding="utf-8")
     return file

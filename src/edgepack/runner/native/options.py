@@ -97,7 +97,7 @@ def _options(command: str) -> Iterator[Option]:
 
 
 def help_of(command: str, *, served: bool = True) -> str:
-    """What ``--help`` prints; ``served``: of a program with a server."""
+    """Text of ``--help``; ``served``: of a program with a server."""
     said = _table()[command]
     program = "embed" if command == "embed" else f"embed {command}"
     line = said.get("served" if served else "not_served", "")
@@ -124,35 +124,6 @@ def _entry(name: str, text: str) -> str:
     first, *rest = lines
     return "".join(
         f"{line}\n" for line in (head.ljust(COLUMN) + first, *(" " * COLUMN + each for each in rest))
-    )
-
-
-def bash_completion() -> str:
-    """What bash completes after ``embed``: options, their choices, and files."""
-    lines = []
-    for command in commands():
-        names = " ".join(name for each in options_of(command) if not each.hidden for name in each.names)
-        lines.append(f'    {"*" if command == "embed" else command}) words="{names}" ;;')
-    *others, last = lines[1:] + lines[:1]
-    chosen = {
-        name: each.choices for command in commands() for each in options_of(command) for name in each.names
-    }
-    values = [f'    {name}) words="{" ".join(choices)}" ;;' for name, choices in chosen.items() if choices]
-    return "\n".join(
-        [
-            "_embed() {",
-            '    local words here="${COMP_WORDS[COMP_CWORD]}"',
-            '    case "${COMP_WORDS[1]}" in',
-            *others,
-            last,
-            "    esac",
-            '    case "${COMP_WORDS[COMP_CWORD - 1]}" in',
-            *values,
-            "    esac",
-            '    COMPREPLY=($(compgen -W "$words" -- "$here"))',
-            "}",
-            "complete -o default -F _embed embed\n",
-        ]
     )
 
 

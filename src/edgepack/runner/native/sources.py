@@ -14,12 +14,12 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
-from edgepack.foundry.link.sources import LANGUAGES
+from edgepack.foundry.units import LANGUAGES
 from edgepack.runner.native.options import option_headers
 
 EXPORTS = (
     *("embed_close", "embed_dimension", "embed_free_rows", "embed_label", "embed_open"),
-    *("embed_outputs", "embed_scores", "embed_texts"),
+    *("embed_outputs", "embed_scores", "embed_similarity", "embed_texts", "embed_tokens"),
 )
 """What embed.h declares."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")
@@ -61,7 +61,7 @@ FEATURES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Encoder:
-    """What computes vectors inside a program: C++ that implements ``encoder/encoder.h``."""
+    """Encoder of a program: C++ that implements ``encoder/encoder.h``."""
 
     sources: Mapping[str, str]
     """Place → text."""
@@ -95,7 +95,9 @@ def ort_encoder(runtime: Literal["linked", "loaded"]) -> Encoder:
     return Encoder(sources=found, runtime=runtime, outputs=("scores", "sparse", "tokens"))
 
 
-def own_encoder(sources: Mapping[str, str], includes: Sequence[Path] = ()) -> Encoder:
+def own_encoder(
+    sources: Mapping[str, str], includes: Sequence[Path] = (), outputs: tuple[str, ...] = ()
+) -> Encoder:
     """A plugin's, file name → text. The headers of ``includes`` lie in ``include``; of two with the same place the first is taken."""
     headers = {
         f"include/{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8", errors="replace")
@@ -103,7 +105,8 @@ def own_encoder(sources: Mapping[str, str], includes: Sequence[Path] = ()) -> En
         for path in sorted(folder.rglob("*"))
         if path.suffix in HEADERS and path.is_file()
     }
-    return Encoder(sources={**headers, **{f"encoder/own/{name}": text for name, text in sources.items()}})
+    own = {f"encoder/own/{name}": text for name, text in sources.items()}
+    return Encoder(sources={**headers, **own}, outputs=outputs)
 
 
 def program_sources(
@@ -125,7 +128,7 @@ def library_sources(encoder: Encoder, features: Iterable[str] = (), *, key: str 
 def _sources(
     encoder: Encoder, own: str, features: Iterable[str], form: Literal["program", "library"], key: str
 ) -> dict[str, str]:
-    """What is common, the form's own folder, the features' sources, all headers, and the list of the features."""
+    """Sources of a program: the common ones, the form's own folder, the features' sources, all headers, and the list of the features."""
     every = [place for each in FEATURES.values() for place in (*each.both, *each.program, *each.library)]
     wanted = [place for name in features for place in (*FEATURES[name].both, *getattr(FEATURES[name], form))]
     found = {

@@ -20,7 +20,7 @@ ASKED = "\0"
 def added_tokens(
     document: Mapping[str, Any], tokenizer: Tokenizer
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What each token reads as, and the token; of two that read alike, the library finds the special one, which it lists first."""
+    """Texts of added tokens, and the tokens; of two that read alike, the library finds the special one, which it lists first."""
     found = set()
     for token in sorted(document.get("added_tokens") or (), key=lambda token: not token["special"]):
         content = token["content"]

@@ -119,6 +119,6 @@ def character_kinds() -> bytes:
 
 
 def _kind_of_all(points: Sequence[int], split: Callable[[str], list[Any]]) -> int | None:
-    """What a run of letters, or of what is no letter, is taken for at once: it joins one that is known. Most runs are such."""
+    """Kind of a whole run of letters, or of other characters: it joins one that is known. Most runs are such."""
     run = "".join(map(chr, points))
     return next((kind for kind, known in ((LETTER, "a"), (OTHER, "!")) if len(split(known + run)) == 1), None)

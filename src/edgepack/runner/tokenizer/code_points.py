@@ -46,7 +46,7 @@ def bare_tokenizer(**components: Any) -> Tokenizer:
 
 
 def answers(normalize: Normalize, texts: Sequence[str]) -> list[str]:
-    """What becomes of each text; many are asked about at once, with bars between them."""
+    """Normalized texts; many are asked about at once, with bars between them."""
     found: list[str] = []
     for start in range(0, len(texts), CHUNK):
         chunk = texts[start : start + CHUNK]

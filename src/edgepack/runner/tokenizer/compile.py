@@ -145,7 +145,7 @@ def _normalizer_sections(steps: str) -> dict[str, bytes]:
 
 
 def piece_tables(pre_tokenizer: Mapping[str, Any] | None) -> dict[str, bytes]:
-    """What the pre-tokenizer does to each code point: section ``pieces``. Raises ``UnsupportedModelError``."""
+    """Tables of the pre-tokenizer, by code point: section ``pieces``. Raises ``UnsupportedModelError``."""
     if pre_tokenizer is None:
         raise unsupported("way without a", "pre_tokenizer")
     for step in steps_of(pre_tokenizer, "pretokenizers"):

@@ -12,7 +12,7 @@ class BadAnswer(ValueError):  # noqa: N818 - what is wrong with data; callers sa
 
 
 def read_answers(said: str, asked: int, read: Callable[[Any], T]) -> list[T]:
-    """What ``read`` makes of each line. Raises ``BadAnswer`` for other lines than ``asked`` readable ones."""
+    """Results of ``read`` for each line. Raises ``BadAnswer`` for other lines than ``asked`` readable ones."""
     # Not splitlines: a label may hold any separator of Unicode's.
     lines = said.split("\n")
     if not lines[-1]:

@@ -186,7 +186,7 @@ def tell(writer: int, what: str, how: str) -> None:
 
 
 def said(reader: int) -> Task:
-    """What the first process told, of a file that nobody writes to any more."""
+    """Messages of the first process, in a file that nobody writes to any more."""
     os.set_blocking(reader, False)
     try:
         lines = os.read(reader, 65536).decode(errors="replace").splitlines()
@@ -235,7 +235,7 @@ def ending(child: int) -> Any:
 
 
 def passed_limit(limits: Task, idle: Any) -> str | None:
-    """What is too much of all that runs together, or too little."""
+    """Limit that all processes together have passed, upwards or downwards."""
     if wrote_too_much(limits):
         return "output"
     family = descendants()

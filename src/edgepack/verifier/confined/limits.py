@@ -61,7 +61,7 @@ class RunLimits:
         return {kind: most for kind, most in said.items() if most is not None}
 
     def in_words(self, passed: Limit) -> str:
-        """What a program did that was ended."""
+        """Reason why a program was ended, in words."""
         return {
             "time": f"did not end within {self.seconds:.0f} s",
             "idle": f"did nothing for {self.idle:.0f} s, and did not end",

@@ -94,7 +94,9 @@ def _made(file: Path, asked: Mapping[str, Any], context: BuildContext) -> Any:
 
 
 def _answer(value: Any, asked: Mapping[str, Any]) -> tuple[Any, str, str]:
-    """What was made, or what is wrong and a hint. The process is the module's, which may have written the answer itself."""
+    """Answer of a module: what it made, or what is wrong and a hint. The process is the module's, which may have
+    written the answer itself.
+    """
     if "error" in value:
         error, hint = value["error"], value["hint"]
         if not isinstance(error, str) or not isinstance(hint, str):

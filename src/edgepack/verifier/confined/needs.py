@@ -45,7 +45,7 @@ def _paths(line: str) -> Iterator[Path]:
 
 
 def interpreter_of(script: Path) -> str | None:
-    """What a script's first line names, e.g. ``/bin/sh``; ``None`` for other files."""
+    """Interpreter that a script's first line names, e.g. ``/bin/sh``; ``None`` for other files."""
     with script.open("rb") as stream:
         first = stream.readline(256)
     words = first[2:].split() if first.startswith(b"#!") else []

@@ -47,7 +47,7 @@ SCRATCH = 256 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """What of the disk is seen inside, under its own path."""
+    """View of the disk from inside, under its own path."""
 
     shown: tuple[Path, ...] = ()
     """Files, and folders with all that is in them. Links lead to what they lead to outside."""
@@ -134,7 +134,7 @@ class Sandbox:
     bwrap: Path | None = None
 
     def before(self, view: View, directory: Path) -> list[str]:
-        """What a command line begins with: of namespaces nothing, for the launcher makes them."""
+        """Beginning of a command line: of namespaces nothing, for the launcher makes them."""
         return [] if self.bwrap is None else [str(word) for word in _bubblewrap(self.bwrap, view, directory)]
 
 

@@ -23,7 +23,7 @@ MEND = "the module's author has to mend it; docs/howto/own-module.md says what i
 
 
 class ModuleError(Exception):
-    """What is wrong with the module, and a hint."""
+    """Fault of the user's module, and a hint."""
 
     def __init__(self, message: str, hint: str = MEND) -> None:
         super().__init__(message)

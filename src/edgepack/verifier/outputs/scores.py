@@ -96,7 +96,7 @@ def score_figures(task: Task, ours: Numbers, theirs: Numbers) -> Scores:
 
 
 def activated(head: Head, numbers: Numbers) -> Numbers:
-    """What a program makes of the head's numbers [texts, labels]."""
+    """Scores that a program makes of the head's numbers [texts, labels]."""
     if head.activation == "sigmoid":
         return np.asarray(1 / (1 + np.exp(-numbers)))
     if head.activation == "one-vs-rest":

@@ -28,7 +28,7 @@ TASKS: Mapping[str, tuple[str, Callable[..., Task]]] = {
 
 
 def task_figures(embed: Embed, source: ModelSource, *, context: BuildContext) -> Iterator[TaskFigure]:
-    """What vectors by ``embed`` and those of the full-precision model are worth; a task that cannot be had says why."""
+    """Figures of tasks for the vectors of ``embed`` and the full-precision model's; a task that cannot be had says why."""
     for limit in _asked_of(source):
         name, pose = TASKS[limit]
         try:

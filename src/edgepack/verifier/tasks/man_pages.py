@@ -126,7 +126,7 @@ def read_pages(folder: Path) -> dict[str, str]:
 
 
 def page_line(content: bytes) -> str:
-    """What a page is about, without roff; empty where it does not say so in the usual form, ``name \\- line``."""
+    """Subject of a page, without roff; empty where it does not say so in the usual form, ``name \\- line``."""
     try:
         found = _NAME.search(content.decode("utf-8"))
     except UnicodeDecodeError:

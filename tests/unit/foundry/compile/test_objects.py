@@ -12,7 +12,7 @@ import pytest
 
 from edgepack.errors import ToolError
 from edgepack.foundry.compile.objects import CompileJob, compile_objects, foretold
-from edgepack.foundry.toolchains.symbols import symbols
+from edgepack.foundry.symbols import symbols
 from edgepack.plugins.context import HostContext
 
 GCC = shutil.which("gcc")
@@ -123,7 +123,7 @@ import sys
 from pathlib import Path
 from edgepack.console import Story
 from edgepack.foundry.compile.objects import foretold, CompileJob, compile_objects
-from edgepack.foundry.toolchains.symbols import symbols
+from edgepack.foundry.symbols import symbols
 from edgepack.plugins.context import host_context
 from edgepack.files.store import Store
 folder = Path(sys.argv[1])

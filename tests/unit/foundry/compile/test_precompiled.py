@@ -12,7 +12,7 @@ from edgepack.files.store import sha256_of
 from edgepack.foundry.compile.objects import CompileJob, compile_objects
 from edgepack.foundry.compile.precompiled import LEAST, Header, HeaderRule, header_rules, rule_for
 from edgepack.foundry.releases.registry import RELEASE
-from edgepack.foundry.toolchains.symbols import symbols
+from edgepack.foundry.symbols import symbols
 from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.foundry.units import Unit
 from edgepack.plugins.context import HostContext

@@ -22,8 +22,8 @@ from edgepack.foundry.link.composition import (
     read_composition,
     write_composition,
 )
-from edgepack.foundry.toolchains.linkmap import read_link_map
-from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.foundry.linkmap import read_link_map
+from edgepack.foundry.symbols import Symbols
 from edgepack.reports.explain import render_explanation, render_why
 
 CPU = "_ZN11onnxruntime21BuildKernelCreateInfoINS_{length}{kernel}EEENS_16KernelCreateInfoEv"

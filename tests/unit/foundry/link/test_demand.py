@@ -6,7 +6,7 @@ from pathlib import Path
 from edgepack.foundry.link.demand import Demand, Index, find_demand
 from edgepack.foundry.link.index import dump_index
 from edgepack.foundry.link.search import identifiers, may_define
-from edgepack.foundry.toolchains.symbols import Symbols
+from edgepack.foundry.symbols import Symbols
 
 NO_INDEX = Index(definers=lambda symbol: (), edges={})
 

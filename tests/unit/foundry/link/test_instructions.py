@@ -11,9 +11,9 @@ from elftools.elf.elffile import ELFFile
 
 from edgepack.errors import FloorError, MissingToolError
 from edgepack.foundry.link.instructions import check_instructions, is_dispatched
+from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.processor import MachineCode
 from edgepack.foundry.processors import aarch64, x86_64
-from edgepack.foundry.toolchains.linkmap import Piece
 from edgepack.foundry.units import Unit
 
 SOURCE = """

@@ -19,14 +19,14 @@ from edgepack.foundry.compile.archive import KernelArchive
 from edgepack.foundry.compile.objects import sound_record
 from edgepack.foundry.link.reduce import Outside, Reduced, link_reduced
 from edgepack.foundry.link.reduced_library import NativeBuild, build_library, library_name
+from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.patch import Patch, RuntimeRequest
 from edgepack.foundry.processors.x86_64 import X86_64
+from edgepack.foundry.symbols import symbols
+from edgepack.foundry.toolchain import HostLibraries, Link, NativeToolchain
 from edgepack.foundry.toolchains.choose import choose
 from edgepack.foundry.toolchains.gcc import Gcc
 from edgepack.foundry.toolchains.glibc import Glibc
-from edgepack.foundry.toolchains.linkmap import Piece
-from edgepack.foundry.toolchains.symbols import symbols
-from edgepack.foundry.toolchains.toolchain import HostLibraries, Link, NativeToolchain
 from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.operators.config import parse_config
 from edgepack.plugins.context import HostContext, host_context

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from edgepack.foundry.compile.objects import CompileJob
-from edgepack.foundry.link.sources import ProgramSources, closure, source_jobs
+from edgepack.foundry.link.sources import closure, source_jobs
+from edgepack.foundry.units import ProgramSources
 from edgepack.runner.native.sources import ort_encoder, program_sources
 
 FILES = {

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file, save_file
 from tests.support.berts import write_bert
-from tests.support.graphs import vector_graph, write
+from tests.support.graphs import vector_graph, write, write_graph_alone
 from tests.support.installed import read_folder
 from tests.support.tiny import (
     CONFIG,
@@ -253,6 +253,13 @@ def test_malformed_json_is_named(model: Path, context: HostContext, name: str) -
 def test_json_of_another_kind_is_named(model: Path, context: HostContext, name: str) -> None:
     (model / name).write_text("[1, 2]")
     assert f"{name} holds a list, not a JSON object" in refused(model, context).message
+
+
+@pytest.mark.parametrize("kind", [[], {}, 3])
+def test_an_architecture_that_is_no_text(model: Path, context: HostContext, kind: object) -> None:
+    said = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**said, "model_type": kind}))
+    assert refused(model, context).message == "config.json: model_type is no text"
 
 
 def test_json_that_is_nested_without_end(model: Path, context: HostContext) -> None:
@@ -511,6 +518,20 @@ def test_a_graph_that_does_not_say_its_dimension_is_run(tmp_path: Path, context:
     error = refused(graph, context)
     assert error.message == "no output of mine.onnx holds vectors of texts or of tokens"
     assert error.hint
+
+
+def test_a_graph_that_nothing_states_the_length_of_is_run(tmp_path: Path, context: HostContext) -> None:
+    write_graph_alone(tmp_path)
+    file = tmp_path / "model.onnx"
+    assert ingest(str(file), context=context).max_length == 40, "the rows of its position table"
+    model = onnx.load(file)
+    tables = {each.name: each for each in model.graph.initializer}
+    tables["position_ids"].CopyFrom(numpy_helper.from_array(np.arange(800)[None], "position_ids"))
+    name = "embeddings.position_embeddings.weight"
+    rows = np.tile(numpy_helper.to_array(tables[name]), (20, 1))
+    tables[name].CopyFrom(numpy_helper.from_array(rows, name))
+    write(model, file)
+    assert ingest(str(file), context=context).max_length == 512
 
 
 @pytest.mark.parametrize("content", [b"this is no model", b"", b"\x08\x07", json.dumps(CONFIG).encode()])

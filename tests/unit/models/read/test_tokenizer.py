@@ -1,11 +1,13 @@
 """The tokenizer that is shipped is the one that the reference uses."""
 
+import base64
 import json
 from pathlib import Path
 
 import pytest
 from tests.support.tiny import WORDS, tokenizer_document, write_json
 
+from edgepack.errors import UnsupportedModelError
 from edgepack.models.find.source import ingest
 from edgepack.models.read.tokenizer import highest_token, load_tokenizer, minimal_json, open_tokenizer
 from edgepack.plugins.context import HostContext
@@ -94,3 +96,50 @@ def _compare(source: ModelSource) -> None:
     for text in TEXTS:
         assert shipped.encode(text).ids == original.encode(text).ids
         assert shipped.encode(text).type_ids == original.encode(text).type_ids
+
+
+TEMPLATE = {"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {}}
+TEN_TIMES = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+A = {"Sequence": {"id": "A", "type_id": 0}}
+MANY = {"id": "[CLS]", "ids": [1] * 300, "tokens": ["[CLS]"] * 300}
+
+
+@pytest.mark.parametrize(
+    ("part", "step"),
+    [
+        ("normalizer", {"type": "Sequence", "normalizers": [TEN_TIMES] * 12}),
+        (
+            "normalizer",
+            {"type": "Sequence", "normalizers": [{"type": "Sequence", "normalizers": [TEN_TIMES] * 3}]},
+        ),
+        ("normalizer", {"type": "Replace", "pattern": {"Regex": ""}, "content": "a" * 300}),
+        (
+            "normalizer",
+            {"type": "Sequence", "normalizers": [{"pattern": {"String": "a"}, "content": "a" * 300}]},
+        ),
+        ("normalizer", {"type": "Prepend", "prepend": "a" * 300}),
+        ("pre_tokenizer", {"type": "Sequence", "pretokenizers": [BYTES] * 40}),
+        ("post_processor", {**TEMPLATE, "single": [A] * 300}),
+        ("post_processor", {"type": "Sequence", "processors": [{**TEMPLATE, "single": [A] * 2}] * 30}),
+        ("post_processor", {**TEMPLATE, "single": [A], "special_tokens": {"[CLS]": MANY}}),
+    ],
+)
+def test_a_tokenizer_that_fills_memory_with_one_word_is_refused(
+    model: Path, context: HostContext, part: str, step: dict[str, object]
+) -> None:
+    """The tokenizers library ends the process where it gets no memory: nothing can be caught."""
+    source = ingest(str(model), context=context)
+    write_json(model / "tokenizer.json", {**tokenizer_document(), part: step})
+    with pytest.raises(UnsupportedModelError, match="may make a text more than 256 times as long"):
+        load_tokenizer(source)
+    with pytest.raises(UnsupportedModelError, match="may make a text more than 256 times as long"):
+        open_tokenizer(model / "tokenizer.json")
+
+
+def test_a_charsmap_that_makes_a_book_of_a_letter_is_refused(model: Path, context: HostContext) -> None:
+    charsmap = (4).to_bytes(4, "little") + bytes(4) + b"b" * 300 + b"\0"
+    step = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
+    write_json(model / "tokenizer.json", {**tokenizer_document(), "normalizer": step})
+    with pytest.raises(UnsupportedModelError, match="may make a text more than 256 times as long"):
+        open_tokenizer(model / "tokenizer.json")

@@ -135,6 +135,16 @@ SAID: dict[str, tuple[str, list[str], tuple[str, ...]]] = {
         ],
         (),
     ),
+    "tokens and similarity": (
+        (
+            "b = B()\nprint(b.tokens('a cat'), b.tokens(''), len(b.tokens('a ' * 9000)), B(prefix='query').tokens('cat'))\n"
+            "one, other = (b.embed(text).astype('float64') for text in ('a cat', 'the kitten sat'))\n"
+            "print(abs(b.similarity('a cat', 'the kitten sat') - one @ other / (one @ one * (other @ other)) ** 0.5) < 1e-12)\n"
+            + attempt("b.tokens(b'a')", "TypeError")
+        ),
+        ["[2, 4, 5, 3] [2, 3] 6 [2, 9, 5, 3]", "True", " embed takes str: texts[0] is of type bytes"],
+        (),
+    ),
     "no scores": (
         "b = B(); print(b.labels)\n" + attempt("b.scores(['a'], query='b')"),
         ["()", "2 sample is an embedding model: it gives no scores"],

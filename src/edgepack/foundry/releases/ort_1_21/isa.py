@@ -113,7 +113,7 @@ _X86_LOOK = (
 
 
 def _conditions(floor: str, arch: str) -> Iterator[str]:
-    """What has to hold on a device with the floor: for x86-64 the bits of cpuid, for arm64 the system's flags."""
+    """Conditions on a device with the floor: for x86-64 the bits of cpuid, for arm64 the system's flags."""
     if arch == "x86_64":
         lowest, hidden = LEVELS.on(arch)[0].hidden_bits(), LEVELS.named(floor, arch).hidden_bits()
         wanted = [all_bits & ~bits for all_bits, bits in zip(lowest, hidden, strict=True)]

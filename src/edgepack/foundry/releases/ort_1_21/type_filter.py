@@ -11,7 +11,7 @@ from edgepack.records.operators import Operators
 
 
 class TypeFilter(Protocol):
-    """What upstream knows of operators' types (onnxruntime.tools.ort_format_model)."""
+    """Upstream's knowledge of operators' types (onnxruntime.tools.ort_format_model)."""
 
     def is_typed_registration_needed(self, domain: str, optype: str, type_registration_str: str) -> bool: ...
 

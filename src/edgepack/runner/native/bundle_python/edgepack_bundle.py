@@ -46,7 +46,7 @@ class Bundle:
 
     ``check`` is how a damaged model is found: ``content`` (its SHA-256), ``once`` (the same, once in a process) or ``size``.
     ``public_key`` is the text of a PEM: a bundle that is not signed with that key is refused. The library that looks is the bundle's
-    own, of ``folder``: have the folder's origin from elsewhere, or load a libembed that you trust.
+    own, of ``folder``: have the folder's origin from elsewhere, or name a ``library`` that you trust. A bundle that is one file needs one.
     """
 
     def __init__(
@@ -60,9 +60,10 @@ class Bundle:
         threads: int = 0,
         check: str = "content",
         public_key: str | None = None,
+        library: str | None = None,
     ) -> None:
         self._folder = os.fspath(folder)
-        self._library = ctypes.CDLL(os.path.join(folder, "lib", "libembed.so"))
+        self._library = ctypes.CDLL(library or os.path.join(folder, "lib", "libembed.so"))
         self._library.embed_dimension.restype = ctypes.c_size_t
         for function in (self._library.embed_dimension, self._library.embed_close):
             function.argtypes = [ctypes.c_void_p]
@@ -100,6 +101,28 @@ class Bundle:
         given = [texts] if isinstance(texts, str) else _checked(texts)
         rows = self._rows(given, "embed_scores", len(self.labels), ctypes.c_char_p(asked))
         return rows[0] if isinstance(texts, str) else rows
+
+    def tokens(self, text: str) -> list[int]:
+        """The ids of a text's tokens, as the model takes them."""
+        raw, ids, count = (
+            _checked([text])[0].encode("utf-8", "replace"),
+            (ctypes.c_uint32 * 0)(),
+            ctypes.c_size_t(),
+        )
+        length = ctypes.byref(ctypes.c_size_t(len(raw)))
+        while True:
+            room = ctypes.c_size_t(len(ids))
+            self._call("embed_tokens", self._bundle, raw, length, ids, room, ctypes.byref(count))
+            if count.value <= len(ids):
+                return list(ids[: count.value])
+            ids = (ctypes.c_uint32 * count.value)()
+
+    def similarity(self, first: str, second: str) -> float:
+        """The cosine of the angle between two texts' vectors."""
+        raw = [text.encode("utf-8", "replace") for text in _checked([first, second])]
+        lengths, made = (ctypes.c_size_t * 2)(*map(len, raw)), ctypes.c_double()
+        self._call("embed_similarity", self._bundle, (ctypes.c_char_p * 2)(*raw), lengths, ctypes.byref(made))
+        return made.value
 
     def _labels(self) -> Iterator[str]:
         label = self._library.embed_label

@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/sha256.h"
 #include "encoder/encoder.h"
 
@@ -18,15 +18,21 @@ namespace embed {
 namespace {
 
 template <class Take> int read_all(const std::string &path, Take take) {
-    int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) return errno;
+    File file;
+    if (int failure = file.open(path)) return failure;
+    // What is no member may be a pipe.
+    if (file.is_member() && lseek(file.descriptor(), off_t(file.start()), SEEK_SET) < 0) return errno;
+    uint64_t left = file.is_member() ? file.size() : UINT64_MAX;
     std::vector<char> chunk(1 << 16);
-    ssize_t size;
-    while ((size = read(file, chunk.data(), chunk.size())) > 0 || (size < 0 && errno == EINTR))
-        if (size > 0) take(chunk.data(), size_t(size));
-    int failure = size < 0 ? errno : 0;
-    close(file);
-    return failure;
+    ssize_t size = 1;
+    while (left && size) {
+        size = read(file.descriptor(), chunk.data(), size_t(std::min<uint64_t>(left, chunk.size())));
+        if (size < 0 && errno != EINTR) return errno;
+        if (size <= 0) continue;
+        take(chunk.data(), size_t(size));
+        left -= uint64_t(size);
+    }
+    return 0;
 }
 
 // A path without links; nothing where it leads nowhere.
@@ -46,6 +52,15 @@ bool is_below(const std::string &folder, const std::string &path) {
 bool is_inside(const std::string &name) {
     const std::string all = "/" + name + "/";
     return !name.empty() && name[0] != '/' && all.find("/../") == all.npos;
+}
+
+Error unlisted(const std::string &path) {
+    return fail(BUNDLE, path + " is not in the manifest, or not as what it is", COPY_AGAIN);
+}
+
+Error may_change(const std::string &path) {
+    return fail(BUNDLE, path + " has a mode with which anyone may change it, or it runs with another's rights",
+                COPY_AGAIN);
 }
 
 Error says_not(const std::string &what) { return fail(BUNDLE, "manifest.json lacks " + what, COPY_AGAIN); }
@@ -89,7 +104,8 @@ Error Bundle::open(const std::string &folder) {
 Error Bundle::read_manifest() {
     std::string path = directory + "/manifest.json", content, message;
     if (Error error = read_file(path, content)) {
-        error.hint = "the program must stay in the folder of its bundle";
+        error.hint =
+            "the program must stay in the folder of its bundle; one that is a file with it has to be whole";
         return error;
     }
     Sha256 digest;
@@ -137,14 +153,13 @@ Error Bundle::check_size(const Json &entry, std::string &path) const {
         return fail(BUNDLE, "manifest.json is damaged: " + name->text + " is no file of the bundle",
                     COPY_AGAIN);
     path = directory + "/" + name->text;
-    struct stat status;
-    if (stat(path.c_str(), &status))
-        return fail(BUNDLE, name->text + " is missing from the bundle: " + strerror(errno), COPY_AGAIN);
-    if (std::to_string(status.st_size) != size->text)
-        return fail(
-            BUNDLE,
-            name->text + " is damaged: " + std::to_string(status.st_size) + " bytes instead of " + size->text,
-            COPY_AGAIN);
+    uint64_t found = 0;
+    if (int failure = size_of(path, found))
+        return fail(BUNDLE, name->text + " is missing from the bundle: " + strerror(failure), COPY_AGAIN);
+    if (std::to_string(found) != size->text)
+        return fail(BUNDLE,
+                    name->text + " is damaged: " + std::to_string(found) + " bytes instead of " + size->text,
+                    COPY_AGAIN);
     return {};
 }
 
@@ -178,7 +193,15 @@ Error Bundle::check_strangers(const char *beside) const {
         for (size_t slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1))
             known[path.substr(0, slash)] = S_IFDIR;
     }
-    return walk("", known);
+    struct stat status;
+    if (stat(directory.c_str(), &status) || !S_ISREG(status.st_mode)) return walk("", known);
+    if (status.st_mode & (S_IWOTH | S_ISUID | S_ISGID)) return may_change(directory);
+    known.erase(text("runner", "program"));  // no member
+    for (const std::string &name : members_of(directory))
+        if (auto listed = known.find(name); listed == known.end() || listed->second != S_IFREG)
+            return unlisted(name);
+        else known.erase(listed);
+    return {};
 }
 
 Error Bundle::walk(const std::string &below, const std::map<std::string, mode_t> &known) const {
@@ -193,13 +216,10 @@ Error Bundle::walk(const std::string &below, const std::map<std::string, mode_t>
         auto listed = known.find(path);
         if (listed == known.end() || lstat((directory + "/" + path).c_str(), &status) ||
             (status.st_mode & S_IFMT) != listed->second)
-            error = fail(BUNDLE, path + " is not in the manifest, or not as what it is", COPY_AGAIN);
+            error = unlisted(path);
         else if (!S_ISLNK(status.st_mode) &&
                  status.st_mode & (S_ISDIR(status.st_mode) ? S_IWOTH : S_IWOTH | S_ISUID | S_ISGID))
-            error =
-                fail(BUNDLE,
-                     path + " has a mode with which anyone may change it, or it runs with another's rights",
-                     COPY_AGAIN);
+            error = may_change(path);
         else if (S_ISDIR(status.st_mode)) error = walk(path + "/", known);
     }
     closedir(folder);

@@ -12,7 +12,9 @@
 namespace embed {
 
 struct Bundle {
-    std::string directory, manifest_digest;
+    // The folder, or the file that is both program and bundle (base/file.h).
+    std::string directory;
+    std::string manifest_digest;
     Json manifest;
     std::string model, tokenizer, library;  // absolute paths; no library where a session needs none
     size_t dimension = 0, max_length = 0;
@@ -22,8 +24,8 @@ struct Bundle {
     Error open(const std::string &directory);
     // Reads every listed file and compares its SHA-256.
     Error check_contents(size_t &files) const;
-    // Nothing lies in the folder but what is listed, the manifest, and a file of that name; nobody else may
-    // write it.
+    // Nothing lies in the folder, or behind the program, but what is listed, the manifest, and a file of that
+    // name; nobody else may write it.
     Error check_strangers(const char *beside) const;
     // As check_contents, for the model and the tokenizer alone.
     Error check_data() const;

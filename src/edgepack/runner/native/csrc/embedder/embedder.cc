@@ -138,13 +138,15 @@ Error Embedder::encode(std::string_view text, Encoding &encoding) const {
     return tokenizer_.encode(text, max_length_, encoding);
 }
 
+Error Embedder::encode_prefixed(std::string_view text, Encoding &encoding) const {
+    return prefix_.empty() ? encode(text, encoding) : encode(prefix_ + std::string(text), encoding);
+}
+
 Error Embedder::embed(const std::vector<std::string_view> &texts, std::vector<float> &vectors) const {
     if (has_module()) return embed_around(texts, vectors);
     std::vector<Encoding> encoded(texts.size());
     for (size_t index = 0; index < texts.size(); index++)
-        if (Error error = prefix_.empty() ? encode(texts[index], encoded[index])
-                                          : encode(prefix_ + std::string(texts[index]), encoded[index]))
-            return error;
+        if (Error error = encode_prefixed(texts[index], encoded[index])) return error;
     return embed_tokens(encoded, vectors);
 }
 
@@ -255,6 +257,7 @@ Batch Embedder::batch_of(const std::vector<Encoding> &encoded, const size_t *cho
         auto fill = [&](std::vector<int64_t> &column, int64_t filler) {
             column.resize((row + 1) * batch.length, filler);
         };
+        batch.sizes.push_back(text.ids.size());
         batch.ids.insert(batch.ids.end(), text.ids.begin(), text.ids.end());
         batch.types.insert(batch.types.end(), text.types.begin(), text.types.end());
         batch.mask.insert(batch.mask.end(), std::min(text.ids.size(), text.attended), 1);

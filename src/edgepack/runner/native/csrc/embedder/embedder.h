@@ -66,6 +66,8 @@ public:
     // One batch, run as it is.
     Error embed_batch(const std::vector<Encoding> &encoded, std::vector<float> &vectors) const;
     Error encode(std::string_view text, Encoding &encoding) const;
+    // As embed() does, with the prefix.
+    Error encode_prefixed(std::string_view text, Encoding &encoding) const;
     // A text together with each of others. A code of 2 where there is no room for a pair, 4 where the
     // tokenizer knows none.
     Error encode_pairs(std::string_view first, const std::vector<std::string_view> &seconds,

@@ -15,6 +15,8 @@ namespace embed {
 struct Batch {
     size_t rows = 0, length = 0;
     std::vector<int64_t> ids, mask, types;
+    // Tokens of each text, what is behind them is padding; those that the mask hides from others have vectors, too.
+    std::vector<size_t> sizes = {};
 };
 
 // What the model gives for each token beside the text's vector: rows x length x width numbers.

@@ -1,7 +1,7 @@
 /* libembed: a bundle's model as a library.
  *
- * Open a bundle's folder, turn texts into vectors or scores, close it. One bundle may be used by any number of threads at once; opening and
- * closing one is for one thread. Functions that can fail answer with 0, or with a code as the program's exit codes:
+ * Open a bundle's folder, or the one file that is program and bundle, turn texts into vectors or scores, close it. One bundle may be used
+ * by any number of threads at once; opening and closing one is for one thread. Functions that can fail answer with 0, or with a code as the program's exit codes:
  * 2 a wish that the model cannot fulfil, 4 a file of the bundle is missing or damaged, or not signed as was asked, 5 the model does not load or run;
  * `error` then holds a sentence (cut to `error_size` bytes, NUL included; it may be NULL). What runs out of memory aborts.
  *
@@ -57,6 +57,15 @@ EMBED_API size_t embed_dimension(const embed_bundle *bundle);
  * U+FFFD. `lengths` are their sizes in bytes; where it is NULL, texts end with a NUL. */
 EMBED_API int embed_texts(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count,
                           float *vectors, char *error, size_t error_size);
+
+/* Writes the ids of the text's tokens, as the model takes them, to `ids`, but no more than `room`; `count` is how many there are: no more
+ * than the bundle's or `max_length`. Text and length as above, of one. */
+EMBED_API int embed_tokens(const embed_bundle *bundle, const char *text, const size_t *length, uint32_t *ids, size_t room,
+                           size_t *count, char *error, size_t error_size);
+
+/* Writes the cosine of the angle between the vectors of two texts; texts and lengths as above. */
+EMBED_API int embed_similarity(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, double *similarity,
+                               char *error, size_t error_size);
 
 /* The label with this number, from 0; NULL beyond the last, and for an embedding model. A reranker has one, "score". It stays until the
  * bundle is closed. */

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "features/feature.h"
 #include "libembed/opened.h"
@@ -31,15 +32,16 @@ Error decode_all(const char *const *texts, const size_t *lengths, size_t count,
 namespace {
 
 // A file as the system knows it: another content has another time.
-using Identity = std::array<uint64_t, 7>;
+using Identity = std::array<uint64_t, 8>;
 
 bool identify(const std::string &path, Identity &identity) {
     struct stat found;
-    if (stat(path.c_str(), &found)) return false;
+    embed::File file;
+    if (file.open(path) || fstat(file.descriptor(), &found)) return false;
     identity = {uint64_t(found.st_dev),          uint64_t(found.st_ino),
                 uint64_t(found.st_size),         uint64_t(found.st_mtim.tv_sec),
                 uint64_t(found.st_mtim.tv_nsec), uint64_t(found.st_ctim.tv_sec),
-                uint64_t(found.st_ctim.tv_nsec)};
+                uint64_t(found.st_ctim.tv_nsec), file.start()};
     return true;
 }
 
@@ -104,6 +106,32 @@ int embed_texts(const embed_bundle *bundle, const char *const *texts, const size
     std::vector<float> made;
     embed::Error failure = bundle->embedder.embed({valid.begin(), valid.end()}, made);
     if (!failure) std::copy(made.begin(), made.end(), vectors);
+    return embed::answer(failure, error, error_size);
+}
+
+int embed_tokens(const embed_bundle *bundle, const char *text, const size_t *length, uint32_t *ids, size_t room,
+                 size_t *count, char *error, size_t error_size) {
+    std::vector<std::string> valid;
+    embed::Encoding encoded;
+    embed::Error failure = embed::decode_all(&text, length, 1, valid);
+    if (!failure) failure = bundle->embedder.encode_prefixed(valid[0], encoded);
+    if (failure) return embed::answer(failure, error, error_size);
+    *count = encoded.ids.size();
+    std::transform(encoded.ids.begin(), encoded.ids.begin() + ptrdiff_t(std::min(room, *count)), ids,
+                   [](int64_t id) { return uint32_t(id); });
+    return 0;
+}
+
+int embed_similarity(const embed_bundle *bundle, const char *const *texts, const size_t *lengths,
+                     double *similarity, char *error, size_t error_size) {
+    std::vector<std::string> valid;
+    std::vector<float> vectors;
+    embed::Error failure = embed::decode_all(texts, lengths, 2, valid);
+    // Each alone: in a batch, one text could move the other's vector.
+    for (const std::string &text : valid)
+        if (!failure) failure = bundle->embedder.embed({text}, vectors);
+    const size_t dimension = bundle->embedder.dimension();
+    if (!failure) *similarity = embed::cosine(vectors.data(), vectors.data() + dimension, dimension);
     return embed::answer(failure, error, error_size);
 }
 

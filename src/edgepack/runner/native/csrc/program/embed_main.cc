@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "embedder/embedder.h"
 #include "features/feature.h"
@@ -32,26 +33,24 @@ void out_of_memory() {
     _exit(done >= 0 ? FAULT : FAULT);
 }
 
-std::string folder_of(const char *program) {
-    char *found = realpath(program, nullptr);
-    std::string path = found ? found : program;
-    free(found);
-    size_t slash = path.rfind('/');
-    return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
-// The bundle's folder: that of the program itself, through symbolic links, wherever it was started from.
-std::string own_folder(const char *name) {
-    if (access("/proc/self/exe", F_OK) == 0) {
-        std::string folder = folder_of("/proc/self/exe");
-        if (access((folder + "/manifest.json").c_str(), F_OK) == 0) return folder;
-    }
-    // Without /proc, or started through the loader.
+// The bundle is the program's own file, or lies in its folder, through symbolic links, wherever it was started
+// from.
+std::string own_place(const char *name) {
     auto executed = reinterpret_cast<const char *>(getauxval(AT_EXECFN));
-    for (const char *program : {executed, name})
-        if (program && access((folder_of(program) + "/manifest.json").c_str(), F_OK) == 0)
-            return folder_of(program);
-    return folder_of(executed ? executed : name);
+    std::string missed;
+    // Without /proc, or started through the loader, the first is none.
+    for (const char *program : {"/proc/self/exe", executed, name}) {
+        if (!program) continue;
+        char *found = realpath(program, nullptr);
+        const std::string path = found ? found : program;
+        free(found);
+        const size_t slash = path.rfind('/');
+        const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+        for (const std::string &place : {path, folder})
+            if (uint64_t size; size_of(place + "/manifest.json", size) == 0) return place;
+        if (program != name || !executed) missed = folder;
+    }
+    return missed;
 }
 
 Error similarity(const Options &options, const Bundle &bundle) {
@@ -132,7 +131,7 @@ Error print_tokens(const Options &options, const Bundle &bundle) {
 // A key's file that was named has to be one, and an empty name is none; what the program was built for is
 // asked for beside it.
 Error open_bundle(const char *program, const std::string *public_key, Bundle &bundle) {
-    if (Error error = bundle.open(own_folder(program))) return error;
+    if (Error error = bundle.open(own_place(program))) return error;
     const char *named = public_key ? public_key->c_str() : getenv("EMBED_REQUIRE_SIGNATURE");
     if (REQUIRED_KEY)
         if (Error error = check_signature(bundle, REQUIRED_KEY)) return error;

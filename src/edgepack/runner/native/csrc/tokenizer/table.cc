@@ -1,41 +1,37 @@
 #include "tokenizer/table.h"
 
 #include <cerrno>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "base/file.h"
 
 namespace embed {
 
+// Mappings may begin at multiples of it, however large pages are, and on Windows.
+static constexpr uint64_t STEP = 1 << 16;
+
 Mapping::~Mapping() {
-    if (data_) munmap(const_cast<uint8_t *>(data_), size_);
+    if (data_) munmap(const_cast<uint8_t *>(data_) - before_, size_ + before_);
 }
 
 int Mapping::open(const char *path) {
-    int file = ::open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return errno;
-    struct stat status;
-    int failure = fstat(file, &status) ? errno : 0;
-    if (!failure && S_ISDIR(status.st_mode)) failure = EISDIR;
-    if (!failure && status.st_size == 0) failure = EINVAL;
+    File file;
+    if (int failure = file.open(path)) return failure;
+    if (!file.size()) return EINVAL;
+    const uint64_t before = file.start() % STEP;
     // More than 32 bits of addresses hold.
-    if (!failure && off_t(size_t(status.st_size)) != status.st_size) failure = EFBIG;
-    if (!failure) {
-        void *place = mmap(nullptr, size_t(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
-        if (place == MAP_FAILED) {
-            failure = errno;
-        } else {
-            data_ = static_cast<const uint8_t *>(place);
-            size_ = size_t(status.st_size);
-        }
-    }
-    close(file);
-    return failure;
+    if (file.size() > SIZE_MAX - before) return EFBIG;
+    void *place = mmap(nullptr, size_t(file.size() + before), PROT_READ, MAP_PRIVATE, file.descriptor(),
+                       off_t(file.start() - before));
+    if (place == MAP_FAILED) return errno;
+    before_ = size_t(before);
+    data_ = static_cast<const uint8_t *>(place) + before_;
+    size_ = size_t(file.size());
+    return 0;
 }
 
 void Mapping::release_pages() const {
-    if (data_) madvise(const_cast<uint8_t *>(data_), size_, MADV_DONTNEED);
+    if (data_) madvise(const_cast<uint8_t *>(data_) - before_, size_ + before_, MADV_DONTNEED);
 }
 
 bool Trie::open(Bytes bytes, uint64_t limit) {

@@ -27,7 +27,7 @@ public:
 
 private:
     const uint8_t *data_ = nullptr;
-    size_t size_ = 0;
+    size_t size_ = 0, before_ = 0;  // of what is mapped
 };
 
 struct Bytes {

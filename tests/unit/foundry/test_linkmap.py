@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from edgepack.foundry.toolchains.linkmap import Piece, read_link_map
+from edgepack.foundry.linkmap import Piece, read_link_map
 
 
 def test_the_linker_s_map(tmp_path: Path) -> None:

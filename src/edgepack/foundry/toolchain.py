@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from edgepack.context import BuildContext
+from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.patch import Patch
 from edgepack.foundry.processor import BranchProtection, Processor
-from edgepack.foundry.toolchains.linkmap import Piece
-from edgepack.foundry.toolchains.symbols import Symbols
-from edgepack.foundry.units import Unit
-
-if TYPE_CHECKING:
-    from edgepack.foundry.link.sources import ProgramSources
+from edgepack.foundry.symbols import Symbols
+from edgepack.foundry.units import ProgramSources, Unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,30 +46,30 @@ class CLibrary(Protocol):
 
     @property
     def defines(self) -> Sequence[str]:
-        """What libc++'s headers have to be told of it, without ``-D``."""
+        """Definitions that libc++'s headers need for it, without ``-D``."""
 
     def platform(self, processor: Processor) -> str:
-        """What zig calls it: ``x86_64-linux-gnu.2.28``."""
+        """Platform in zig's words: ``x86_64-linux-gnu.2.28``."""
 
     def headers(self, processor: Processor) -> Sequence[str]:
         """Folders of its headers below zig's."""
 
     def libraries(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> HostLibraries:
-        """What is linked against. ``platform`` and ``identity`` are the toolchain's."""
+        """Libraries to link against. ``platform`` and ``identity`` are the toolchain's."""
 
     def start(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> Path:
-        """What runs before a program's ``main``."""
+        """Start code that runs before a program's ``main``."""
 
     def library_start(
         self, zig: Path, platform: str, *, identity: str, context: BuildContext
     ) -> Sequence[Path]:
-        """What every shared library has of it; nothing where the system's own loader begins one."""
+        """Start code of every shared library; nothing where the system's own loader begins one."""
 
     def program_flags(self, processor: Processor) -> Sequence[str]:
-        """What lld is told of a program. Raises ``UsageError`` for what cannot be linked."""
+        """Flags of lld for a program. Raises ``UsageError`` for what cannot be linked."""
 
     def library_flags(self, processor: Processor) -> Sequence[str]:
-        """What lld is told of a shared library. Raises ``UsageError`` where there is none."""
+        """Flags of lld for a shared library. Raises ``UsageError`` where there is none."""
 
     def licenses(self, zig: Path, version: str) -> Mapping[str, Path]:
         """File name → licence text of what of it stands in every program."""
@@ -83,7 +80,7 @@ class Toolchain(Protocol):
 
     @property
     def family(self) -> str:
-        """What rules of the build settings call it, e.g. ``zig``."""
+        """Name in the rules of the build settings, e.g. ``zig``."""
 
     @property
     def version(self) -> str: ...
@@ -93,7 +90,7 @@ class Toolchain(Protocol):
 
     @property
     def platform(self) -> str:
-        """What it compiles for, e.g. ``x86_64-linux-gnu.2.28`` or ``wasm32``."""
+        """Platform that it compiles for, e.g. ``x86_64-linux-gnu.2.28`` or ``wasm32``."""
 
     @property
     def identity(self) -> str:
@@ -109,11 +106,11 @@ class Toolchain(Protocol):
 
     @property
     def patches(self) -> Sequence[Patch]:
-        """What it changes of its own units and of ONNX Runtime's, after the release's patches."""
+        """Patches of its own units and of ONNX Runtime's, after the release's patches."""
 
     @property
     def exports(self) -> Sequence[str] | None:
-        """What is asked of a runtime from outside; ``None``: the C API as upstream lists it."""
+        """Symbols that a runtime exports; ``None``: the C API as upstream lists it."""
 
     def command(self, language: str) -> list[str]:
         """The command that compiles ``C``, ``CXX`` or ``ASM``, without source and output."""
@@ -125,13 +122,13 @@ class Toolchain(Protocol):
         """For CMake's trials; what the compiler keeps for itself goes into ``cache``."""
 
     def units(self, settings: Mapping[str, Any], variables: Mapping[str, str]) -> Iterator[Unit]:
-        """What of its own sources is compiled into the archive; ``settings`` and CMake's ``variables`` are the archive's."""
+        """Units of its own sources that are compiled into the archive; ``settings`` and CMake's ``variables`` are the archive's."""
 
     def symbols(self, object: Path) -> Symbols:
         """The global symbols of an object file. Raises ``ValueError``."""
 
     def libraries(self, *, context: BuildContext) -> HostLibraries:
-        """What there is to link against."""
+        """Libraries that there are to link against."""
 
     def licenses(self) -> Mapping[str, Path]:
         """File name → licence text of what it links in."""
@@ -139,7 +136,7 @@ class Toolchain(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """What is linked, and into what."""
+    """Inputs and outputs of one link."""
 
     objects: Sequence[Path]
     output: Path
@@ -158,7 +155,7 @@ class Link:
 
 @runtime_checkable
 class ProgramMaker(Protocol):
-    """What a platform compiles with that links programs whole and has no ONNX Runtime: another system's linker, another form of file."""
+    """Compiler of a platform that links programs whole and has no ONNX Runtime: another system's linker, another form of file."""
 
     @property
     def identity(self) -> str:
@@ -184,15 +181,15 @@ class NativeToolchain(Toolchain, Protocol):
 
     @property
     def cxx_flags(self) -> Sequence[str]:
-        """What C++ that is linked with the archive's has to be compiled with."""
+        """Flags for C++ that is linked with the archive's."""
 
     @property
     def protection(self) -> BranchProtection | None:
-        """What every object is compiled with, where the platform asks for it."""
+        """Protection that every object is compiled with, where the platform asks for it."""
 
     @property
     def marks(self) -> frozenset[str]:
-        """What a finished file says of itself (``files.hardening``)."""
+        """Marks of a finished file (``files.hardening``)."""
 
     def driver(self, language: str) -> list[str]:
         """The command that compiles and links a program in one step."""
@@ -201,4 +198,4 @@ class NativeToolchain(Toolchain, Protocol):
         """Link ``output``, stripped, and write the linker's map. Raises ``ToolError``."""
 
     def pieces(self, map_file: Path) -> Iterator[Piece]:
-        """What the linker's map says; nothing where it cannot be read."""
+        """Pieces of the linker's map; nothing where it cannot be read."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import FloorError
-from edgepack.foundry.toolchains.symbols import check_floor, symbols
+from edgepack.foundry.symbols import check_floor, symbols
 
 GCC = shutil.which("gcc")
 pytestmark = pytest.mark.tools("gcc", "readelf")

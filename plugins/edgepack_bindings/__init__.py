@@ -1,0 +1,23 @@
+"""Bundles for programs in Go and Rust: a module or a crate around libembed, ``edgepack bundle --as go``, ``--as crate``."""
+
+from collections.abc import Iterable
+
+from edgepack.api import Spec, hookimpl, lazy
+
+
+@hookimpl
+def edgepack_specs() -> Iterable[Spec]:
+    return [
+        Spec(
+            axis="package",
+            name="go",
+            summary="a Go module with libembed, by cgo",
+            make=lazy("edgepack_bindings.package:create_go"),
+        ),
+        Spec(
+            axis="package",
+            name="crate",
+            summary="a Rust crate with libembed, needs no other crate",
+            make=lazy("edgepack_bindings.package:create_crate"),
+        ),
+    ]

@@ -1,0 +1,187 @@
+/* edgepack.Bundle's native methods: each opens and calls the libembed of its bundle. */
+#include "jni.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embed.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+enum { MESSAGE = 1024, DAMAGED = 4, TOKENS = 512 };
+
+/* An open bundle, and the functions of its library. */
+typedef struct {
+    embed_bundle *bundle;
+    int (*open)(const char *, const embed_options *, embed_bundle **, char *, size_t);
+    size_t (*dimension)(const embed_bundle *);
+    int (*texts)(const embed_bundle *, const char *const *, const size_t *, size_t, float *, char *, size_t);
+    int (*tokens)(const embed_bundle *, const char *, const size_t *, uint32_t *, size_t, size_t *, char *, size_t);
+    int (*similarity)(const embed_bundle *, const char *const *, const size_t *, double *, char *, size_t);
+    void (*close)(embed_bundle *);
+} Opened;
+
+/* Bytes of Java's, and where each text begins. */
+typedef struct {
+    char *bytes;
+    const char **starts;
+    size_t *lengths;
+} Texts;
+
+static void throw_error(Env env, int code, const char *message) {
+    Object class = CALL(env, FIND_CLASS, Object, Env, const char *)(env, "edgepack/EmbedException");
+    if (!class) return;
+    Object init = CALL(env, GET_METHOD_ID, Object, Env, Object, const char *, const char *)(env, class, "<init>", "(I[B)V");
+    Object text = new_bytes(env, (int32_t)strlen(message), message);
+    if (!init || !text) return;
+    Object made = CALL(env, NEW_OBJECT, Object, Env, Object, Object, ...)(env, class, init, code, text);
+    if (made) CALL(env, THROW, int32_t, Env, Object)(env, made);
+}
+
+static void out_of_memory(Env env) { throw_error(env, 1, "out of memory"); }
+
+/* A text that ends with a NUL; NULL for Java's null. */
+static char *copied(Env env, Object array) {
+    int32_t length = array ? length_of(env, array) : 0;
+    char *made = array ? malloc((size_t)length + 1) : NULL;
+    if (!made) return NULL;
+    get_bytes(env, array, length, made);
+    made[length] = 0;
+    return made;
+}
+
+static void free_texts(Texts *texts) {
+    free(texts->bytes);
+    free(texts->starts);
+    free(texts->lengths);
+}
+
+/* 0 where there is no memory. */
+static int take_texts(Env env, Object array, int32_t count, Texts *texts) {
+    size_t size = 1, at = 0;
+    *texts = (Texts){NULL, malloc(((size_t)count + 1) * sizeof *texts->starts), malloc(((size_t)count + 1) * sizeof *texts->lengths)};
+    for (int32_t index = 0; texts->lengths && index < count; index++) {
+        Object each = element_of(env, array, index);
+        size += texts->lengths[index] = (size_t)length_of(env, each);
+        drop(env, each);
+    }
+    texts->bytes = malloc(size);
+    if (!texts->bytes || !texts->starts || !texts->lengths) return 0;
+    for (int32_t index = 0; index < count; index++) {
+        Object each = element_of(env, array, index);
+        get_bytes(env, each, (int32_t)texts->lengths[index], texts->bytes + at);
+        texts->starts[index] = texts->bytes + at;
+        at += texts->lengths[index];
+        drop(env, each);
+    }
+    return 1;
+}
+
+/* What dlopen and dlsym say; NULL where all is there. */
+static const char *load(const char *path, Opened *opened) {
+    static const char *const names[] = {"embed_open", "embed_dimension", "embed_texts", "embed_tokens", "embed_similarity", "embed_close"};
+    void **places[] = {(void **)&opened->open, (void **)&opened->dimension, (void **)&opened->texts,
+                       (void **)&opened->tokens, (void **)&opened->similarity, (void **)&opened->close};
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    for (size_t at = 0; library && at < sizeof names / sizeof *names; at++)
+        if (!(*places[at] = dlsym(library, names[at]))) library = NULL;
+    return library ? NULL : dlerror();
+}
+
+EXPORTED int64_t Java_edgepack_Bundle_open(Env env, Object class, Object library, Object folder, Object numbers, Object prefix, Object key) {
+    (void)class;
+    int64_t asked[4];
+    char message[MESSAGE] = "", *path = copied(env, library), *place = copied(env, folder), *side = copied(env, prefix), *pem = copied(env, key);
+    Opened *opened = calloc(1, sizeof *opened);
+    const char *failure = opened && path ? load(path, opened) : "out of memory";
+    int code = failure ? DAMAGED : 0;
+    get_longs(env, numbers, 4, asked);
+    if (!failure) {
+        embed_options options = {(size_t)asked[0], (size_t)asked[1], (size_t)asked[2], (int)asked[3], side, EMBED_CHECK_CONTENT, pem};
+        code = opened->open(place, &options, &opened->bundle, message, sizeof message);
+        failure = message;
+    }
+    if (code) {
+        throw_error(env, code, failure);
+        free(opened);
+        opened = NULL;
+    }
+    free(path), free(place), free(side), free(pem);
+    return (int64_t)(intptr_t)opened;
+}
+
+EXPORTED int32_t Java_edgepack_Bundle_dimensionOf(Env env, Object class, int64_t handle) {
+    (void)env, (void)class;
+    const Opened *opened = (const Opened *)(intptr_t)handle;
+    return (int32_t)opened->dimension(opened->bundle);
+}
+
+EXPORTED void Java_edgepack_Bundle_embed(Env env, Object class, int64_t handle, Object array, Object rows) {
+    (void)class;
+    const Opened *opened = (const Opened *)(intptr_t)handle;
+    const int32_t count = length_of(env, array), dimension = (int32_t)opened->dimension(opened->bundle);
+    char message[MESSAGE] = "";
+    Texts texts;
+    float *vectors = malloc(((size_t)count * (size_t)dimension + 1) * sizeof *vectors);
+    if (!take_texts(env, array, count, &texts) || !vectors) {
+        out_of_memory(env);
+    } else {
+        int code = opened->texts(opened->bundle, texts.starts, texts.lengths, (size_t)count, vectors, message, sizeof message);
+        if (code) throw_error(env, code, message);
+        for (int32_t row = 0; !code && row < count; row++) {
+            Object each = element_of(env, rows, row);
+            set_floats(env, each, dimension, vectors + (size_t)row * (size_t)dimension);
+            drop(env, each);
+        }
+    }
+    free_texts(&texts);
+    free(vectors);
+}
+
+EXPORTED Object Java_edgepack_Bundle_tokens(Env env, Object class, int64_t handle, Object array) {
+    (void)class;
+    const Opened *opened = (const Opened *)(intptr_t)handle;
+    const size_t length = (size_t)length_of(env, array);
+    char message[MESSAGE] = "", *text = copied(env, array);
+    uint32_t *ids = NULL;
+    Object made = NULL;
+    for (size_t count = TOKENS, room = 0; text && count > room;) {
+        uint32_t *more = realloc(ids, count * sizeof *ids);
+        if (!more) break;
+        ids = more, room = count;
+        int code = opened->tokens(opened->bundle, text, &length, ids, room, &count, message, sizeof message);
+        if (code) {
+            throw_error(env, code, message);
+            break;
+        }
+        if (count <= room) made = new_ints(env, (int32_t)count, ids);
+    }
+    if (!text || !ids) out_of_memory(env);
+    free(text);
+    free(ids);
+    return made;
+}
+
+EXPORTED double Java_edgepack_Bundle_similarity(Env env, Object class, int64_t handle, Object array) {
+    (void)class;
+    const Opened *opened = (const Opened *)(intptr_t)handle;
+    char message[MESSAGE] = "";
+    double made = 0;
+    Texts texts;
+    if (take_texts(env, array, 2, &texts)) {
+        int code = opened->similarity(opened->bundle, texts.starts, texts.lengths, &made, message, sizeof message);
+        if (code) throw_error(env, code, message);
+    } else {
+        out_of_memory(env);
+    }
+    free_texts(&texts);
+    return made;
+}
+
+EXPORTED void Java_edgepack_Bundle_close(Env env, Object class, int64_t handle) {
+    (void)env, (void)class;
+    Opened *opened = (Opened *)(intptr_t)handle;
+    opened->close(opened->bundle);
+    free(opened);
+}

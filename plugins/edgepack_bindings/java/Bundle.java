@@ -1,0 +1,155 @@
+package edgepack;
+
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
+
+/**
+ * An open bundle that edgepack made: texts to vectors. Any number of threads may use it at once.
+ *
+ * <p>It loads the bundle's own library, lib/libembed.so ({@code edgepack bundle --set library=true}), through a small one of JNI's
+ * that {@link #load} names.
+ */
+public final class Bundle implements AutoCloseable {
+    private final ReentrantReadWriteLock lock = new ReentrantReadWriteLock();
+    private final int dimension;
+    private long handle;
+
+    /** What a bundle is opened with; 0 and null are its own ways. */
+    public static final class Options {
+        /** Texts at once. */
+        public int batchSize;
+        /** Tokens that count of a text, special ones included. */
+        public int maxLength;
+        /** Only the first so many numbers, for models that were trained for it. */
+        public int dimension;
+        /** Threads of the processor. */
+        public int threads;
+        /** "query" or "passage": what the model wants before such a text. */
+        public String prefix;
+        /** ECDSA P-256 in PEM: the bundle has to be signed with it. */
+        public String publicKey;
+        /** Another file than lib/libembed.so in the bundle's folder, for a bundle that is one file. */
+        public Path library;
+    }
+
+    private Bundle(long handle) {
+        this.handle = handle;
+        this.dimension = dimensionOf(handle);
+    }
+
+    /** Loads JNI's part, libedgepack_jni.so; once, before anything else. */
+    public static void load(Path library) {
+        System.load(library.toAbsolutePath().toString());
+    }
+
+    /** Opens a bundle's folder. */
+    public static Bundle open(Path folder) {
+        return open(folder, new Options());
+    }
+
+    /** The same, in other ways than its own. The library stays loaded when the bundle is closed. */
+    public static Bundle open(Path folder, Options options) {
+        Path library = options.library != null ? options.library : folder.resolve("lib/libembed.so");
+        for (int number : new int[] {options.batchSize, options.maxLength, options.dimension, options.threads}) {
+            if (number < 0) {
+                throw new IllegalArgumentException(number + " is no number of anything");
+            }
+        }
+        return new Bundle(
+                open(
+                        ended(library.toString()),
+                        ended(folder.toString()),
+                        new long[] {options.batchSize, options.maxLength, options.dimension, options.threads},
+                        ended(options.prefix),
+                        ended(options.publicKey)));
+    }
+
+    /** Numbers in a vector. */
+    public int dimension() {
+        return dimension;
+    }
+
+    /** One text's vector. */
+    public float[] embed(String text) {
+        return embed(List.of(text))[0];
+    }
+
+    /** A vector for each text, in their order. */
+    public float[][] embed(List<String> texts) {
+        byte[][] raw = texts.stream().map(Bundle::bytes).toArray(byte[][]::new);
+        float[][] rows = new float[raw.length][dimension];
+        use(open -> embed(open, raw, rows));
+        return rows;
+    }
+
+    /** The ids of a text's tokens, as the model takes them. */
+    public int[] tokens(String text) {
+        byte[] raw = bytes(text);
+        int[][] made = new int[1][];
+        use(open -> made[0] = tokens(open, raw));
+        return made[0];
+    }
+
+    /** The cosine of the angle between the vectors of two texts. */
+    public double similarity(String first, String second) {
+        byte[][] raw = {bytes(first), bytes(second)};
+        double[] made = new double[1];
+        use(open -> made[0] = similarity(open, raw));
+        return made[0];
+    }
+
+    /** Waits for those who use the bundle, and closes it. A second time does nothing. */
+    @Override
+    public void close() {
+        Lock held = lock.writeLock();
+        held.lock();
+        try {
+            if (handle != 0) {
+                close(handle);
+            }
+            handle = 0;
+        } finally {
+            held.unlock();
+        }
+    }
+
+    private interface Use {
+        void of(long handle);
+    }
+
+    private void use(Use what) {
+        Lock held = lock.readLock();
+        held.lock();
+        try {
+            if (handle == 0) {
+                throw new IllegalStateException("the bundle is closed");
+            }
+            what.of(handle);
+        } finally {
+            held.unlock();
+        }
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static byte[] ended(String text) {
+        return text == null ? null : bytes(text + "\0");
+    }
+
+    private static native long open(byte[] library, byte[] folder, long[] numbers, byte[] prefix, byte[] publicKey);
+
+    private static native int dimensionOf(long handle);
+
+    private static native void embed(long handle, byte[][] texts, float[][] rows);
+
+    private static native int[] tokens(long handle, byte[] text);
+
+    private static native double similarity(long handle, byte[][] texts);
+
+    private static native void close(long handle);
+}

@@ -1,0 +1,40 @@
+// Files of a bundle: in its folder, or behind the program as members of a zip, stored and not compressed. A member is opened as a path
+// below the file that holds it.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace embed {
+
+// A file, or a member, that is open to be read.
+class File {
+public:
+    File() = default;
+    File(const File &) = delete;
+    File &operator=(const File &) = delete;
+    ~File();
+    // 0, or errno.
+    int open(const std::string &path);
+    // False where there are not so many bytes from a place on.
+    bool read(uint64_t place, void *to, size_t size) const;
+    // What has it, and where in that it begins; a whole file's size is none that a reader could go by.
+    int descriptor() const { return descriptor_; }
+    uint64_t start() const { return start_; }
+    uint64_t size() const { return size_; }
+    bool is_member() const { return member_; }
+
+private:
+    int open_member(const std::string &holder, const std::string &name);
+
+    int descriptor_ = -1;
+    uint64_t start_ = 0, size_ = 0;
+    bool member_ = false;
+};
+
+// Its size, without opening what is no member; 0, or errno.
+int size_of(const std::string &path, uint64_t &size);
+// The names of all members, without that of the program before them; empty where a file has none.
+std::vector<std::string> members_of(const std::string &holder);
+
+}  // namespace embed

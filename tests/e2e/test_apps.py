@@ -1,0 +1,183 @@
+"""A bundle inside other people's programs: as one file, and by libembed from each language, in its own toolchain."""
+
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from tests.support.bare_root import CHROOT
+from tests.support.bundles import bundle_in, made_bundle
+from tests.support.command import edgepack
+from tests.support.languages import go, required
+from tests.support.once import made_once
+from tests.support.small_models import write_small_bert
+
+from edgepack.records.bundle import Bundle
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+ROOT = Path(__file__).parents[2]
+BINDINGS = ROOT / "plugins/edgepack_bindings"
+PROGRAMS = ROOT / "tests/languages"
+TEXTS = ["A man is eating food.", "Someone is having a meal.", "", "Grüße \N{CAT FACE} " * 40]
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A small model's for the engine, with libembed; the packages are beside its folder."""
+
+    def make(folder: Path) -> None:
+        model = folder / "small-bert"
+        model.mkdir()
+        forms = [word for form in ("single", "go", "crate") for word in ("--as", form)]
+        wishes = ["--set", "library=true", "--set", "package.version=1.2.0"]
+        made_bundle(
+            "linux-x86-fast", folder / "made", "--model", str(write_small_bert(model)), *wishes, *forms
+        )
+
+    folder = made_once(tmp_path_factory, "apps", make) / "made"
+    return bundle_in(next(each for each in folder.iterdir() if each.is_dir()))
+
+
+def beside(bundle: Bundle, pattern: str) -> Path:
+    (found,) = bundle.directory.parent.glob(pattern)
+    return found
+
+
+def said(*command: str | Path) -> bytes:
+    done = subprocess.run(command, capture_output=True, check=False, env={})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_one_file_has_the_bits_of_the_folder(packed: Bundle, tmp_path: Path) -> None:
+    file = Path(shutil.copy(beside(packed, "*.embed"), tmp_path / "embed"))
+    assert os.access(file, os.X_OK)
+    words = ("--out", "raw", "--", *TEXTS)
+    assert said(file, *words) == said(packed.program, *words)
+    assert b"the same bits as where it was made" in said(file, "--self-test")
+
+
+def test_one_file_is_verified_as_any_package(packed: Bundle) -> None:
+    model = packed.directory.parents[1] / "small-bert"
+    done = edgepack("verify", "--run", "--offline", "--model", str(model), str(beside(packed, "*.embed")))
+    assert done.returncode == 0, done.stderr
+    assert "verified" in done.stdout
+
+
+def test_with_musl_it_runs_in_a_root_that_holds_nothing_else(packed: Bundle, tmp_path: Path) -> None:
+    target = tmp_path / "musl.toml"
+    text = (ROOT / "targets/linux-x86-fast.toml").read_text(encoding="utf-8")
+    target.write_text(text.replace('glibc = "2.28"', 'libc = "musl"'), encoding="utf-8")
+    model = packed.directory.parents[1] / "small-bert"
+    made = made_bundle(str(target), tmp_path / "made", "--model", str(model), "--as", "single")
+    root = tmp_path / "root"
+    root.mkdir()
+    shutil.copy(beside(made, "*.embed"), root / "embed")
+    words = ("--out", "raw", "--", *TEXTS)
+    inside: list[str | Path] = [Path("/usr/bin/unshare"), "--map-root-user"] if os.geteuid() else []
+    made_there = said(*inside, Path(CHROOT), str(root), "/embed", *words)
+    assert made_there == said(packed.program, *words)
+    assert [path.name for path in root.iterdir()] == ["embed"]
+
+
+def unpacked(package: Path, folder: Path) -> Path:
+    with tarfile.open(package) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / package.name.removesuffix(".go.tgz").removesuffix(".crate")
+
+
+def run(*words: str | Path, cwd: Path, **environment: str) -> str:
+    done = subprocess.run(
+        words, cwd=cwd, env={**os.environ, **environment}, capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def expected(bundle: Bundle) -> list[str]:
+    """What a language's program says, by the program in C++."""
+
+    program = bundle.program
+    return [
+        str(bundle.manifest["model"]["dimension"]),
+        said(program, "--out", "raw", "--", *TEXTS).hex(),
+        said(program, "--tokens", TEXTS[0]).decode().strip().strip("[]"),
+        said(program, "--similarity", *TEXTS[:2]).decode().strip(),
+        "true",
+        f"true 2 --prefix answer: {bundle.manifest['model']['name']} has no answer prefix",
+        "true 4",
+        "0",
+        "true",
+        "true",
+    ]
+
+
+def in_go(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    module = unpacked(beside(bundle, "*.go.tgz"), folder)
+    app = folder / "app"
+    app.mkdir()
+    shutil.copy(PROGRAMS / "main.go", app)
+    name = "edgepack.local/small-bert"
+    (app / "go.mod").write_text(
+        f"module app\n\ngo 1.23\n\nrequire {name} v1.2.0\n\nreplace {name} => {module}\n"
+    )
+    alone = {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1"}
+    run(go(), "vet", "./...", cwd=app, **alone)
+    run(go(), "build", "-o", "app", ".", cwd=app, **alone)
+    return [app / "app"]
+
+
+def in_rust(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    crate = unpacked(beside(bundle, "*.crate"), folder)
+    app = folder / "app"
+    (app / "src").mkdir(parents=True)
+    shutil.copy(PROGRAMS / "main.rs", app / "src")
+    (app / "Cargo.toml").write_text(
+        '[package]\nname = "app"\nversion = "0.1.0"\nedition = "2021"\n\n'
+        f'[dependencies]\nsmall-bert = {{ path = "{crate}" }}\n'
+    )
+    run(required("cargo"), "build", "--offline", "--quiet", cwd=app, RUSTFLAGS="-D warnings")
+    return [app / "target/debug/app"]
+
+
+def in_java(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    sources = [*(BINDINGS / "java").glob("*.java"), PROGRAMS / "Main.java"]
+    run(required("javac"), "-Xlint:all", "-Werror", "--release", "17", "-d", folder, *sources, cwd=folder)
+    library = shared(BINDINGS / "csrc/jni.c", folder / "libedgepack_jni.so", bundle)
+    checks = ["-Xcheck:jni", "-Xmx64m", "-Dfile.encoding=UTF-8", "-Dsun.jnu.encoding=UTF-8"]
+    return [required("java"), *checks, "-cp", folder, "Main", library]
+
+
+def in_node(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    for file in (BINDINGS / "node/index.mjs", PROGRAMS / "main.mjs"):
+        shutil.copy(file, folder)
+    shared(BINDINGS / "csrc/addon.c", folder / "edgepack.node", bundle)
+    return [required("node"), folder / "main.mjs"]
+
+
+def shared(source: Path, library: Path, bundle: Bundle) -> Path:
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
+    run(
+        required("gcc"),
+        *flags,
+        f"-I{bundle.directory}/include",
+        source,
+        "-o",
+        library,
+        "-ldl",
+        cwd=library.parent,
+    )
+    return library
+
+
+@pytest.mark.parametrize("language", [in_go, in_rust, in_java, in_node])
+def test_a_language_gives_the_programs_bits_errors_and_threads(
+    language: Callable[[Bundle, Path], Sequence[str | Path]], packed: Bundle, tmp_path: Path
+) -> None:
+    command = language(packed, tmp_path)
+    done = run(*command, packed.directory, *TEXTS, cwd=tmp_path, LC_ALL="C.UTF-8")
+    assert done.splitlines() == expected(packed)

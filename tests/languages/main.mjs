@@ -1,0 +1,31 @@
+// Says what the binding of Node gives: as tests/e2e/test_apps.py asks of every language.
+import { Bundle } from "./index.mjs";
+
+const [folder, ...texts] = process.argv.slice(2);
+const bits = (rows) => Buffer.concat(rows.map((row) => Buffer.from(row.buffer, row.byteOffset, row.byteLength))).toString("hex");
+const refused = (place, options) => {
+  try {
+    Bundle.open(place, options);
+  } catch (error) {
+    return error;
+  }
+};
+
+const bundle = Bundle.open(folder);
+const vectors = bits(await bundle.embed(texts));
+console.log(bundle.dimension);
+console.log(vectors);
+console.log(bundle.tokens(texts[0]).join(","));
+console.log((await bundle.similarity(texts[0], texts[1])).toFixed(6));
+const again = await Promise.all(Array.from({ length: 50 }, () => bundle.embed(texts)));
+console.log(again.every((rows) => bits(rows) === vectors));
+const prefix = refused(folder, { prefix: "answer" });
+console.log(prefix instanceof Error, prefix.code, prefix.message);
+const elsewhere = refused(`${folder}/model`, { library: `${folder}/lib/libembed.so` });
+console.log(elsewhere instanceof Error, elsewhere.code);
+console.log((await bundle.embed([])).length);
+const last = bundle.embed(texts);
+await bundle.close();
+await bundle.close();
+console.log(bits(await last) === vectors);
+console.log(await bundle.embed(texts).catch((error) => error.message === "the bundle is closed"));

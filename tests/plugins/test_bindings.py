@@ -1,0 +1,85 @@
+"""A Go module and a Rust crate around libembed: they hold the bundle, and what no package is of is refused."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.table_sample import write_native_sample
+
+from edgepack.bundles.archive import unpack_bundle
+from edgepack.bundles.manifest import digest, open_bundle
+from edgepack.bundles.packages import make_packages, packagers_of
+from edgepack.errors import UsageError
+from edgepack.plugins.context import HostContext
+from edgepack.records.bundle import Bundle
+from edgepack.records.target import ModelOptions, Platform, Target
+
+pytestmark = pytest.mark.tools("c++", may=("gcc", "cc"))
+
+NAMES = {"go": {"module": "example.com/acme/embeddings"}, "crate": {"name": "acme-embeddings"}}
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    return write_native_sample(tmp_path_factory.mktemp("bindings") / "a bundle", library=True)
+
+
+def target(form: str, **changed: object) -> Target:
+    made = Target(
+        name="tiny",
+        summary="",
+        builder="linux",
+        platform=Platform(os="linux", arch="x86_64"),
+        model=ModelOptions(),
+        packages=(form,),
+        version="1.2.0",
+        options={"library": True},
+        extra={form: NAMES[form]},
+    )
+    return replace(made, **changed)  # type: ignore[arg-type]
+
+
+def made(form: str, bundle: Bundle, context: HostContext) -> Path:
+    (package,) = make_packages(bundle, packagers_of(target(form), context), context=context)
+    return package.file
+
+
+@pytest.mark.parametrize("form", NAMES)
+def test_a_package_holds_the_bundle_and_is_the_same_each_time(
+    form: str, bundle: Bundle, context: HostContext, tmp_path: Path
+) -> None:
+    file = made(form, bundle, context)
+    assert file.name == {"go": "embeddings-1.2.0.go.tgz", "crate": "acme-embeddings-1.2.0.crate"}[form]
+    first = file.read_bytes()
+    assert digest(open_bundle(unpack_bundle(file, tmp_path / "inside"))) == digest(bundle)
+    shutil.rmtree(context.work_dir / "packages")
+    assert made(form, bundle, context).read_bytes() == first
+    shutil.rmtree(context.work_dir / "packages")
+    (plain,) = make_packages(bundle, packagers_of(target(form, extra={}), context), context=context)
+    assert plain.file.name == {"go": "sample-1.2.0.go.tgz", "crate": "sample-1.2.0.crate"}[form]
+
+
+@pytest.mark.parametrize("form", NAMES)
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"options": {}}, "requires libembed, which this target does not build"),
+        ({"platform": Platform(os="web", arch="wasm32")}, "requires libembed"),
+        ({"version": "1.2"}, "'1.2' is not a valid version"),
+        ({"extra": {"go": {"module": "a b"}, "crate": {"name": "a b"}}}, "says"),
+        ({"extra": {"go": {"other": "a"}, "crate": {"other": "a"}}}, "says"),
+    ],
+)
+def test_what_a_target_may_not_say(
+    form: str, changes: dict[str, object], words: str, context: HostContext
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        packagers_of(target(form, **changes), context)
+
+
+def test_a_bundle_without_the_library_is_refused(bundle: Bundle, context: HostContext) -> None:
+    runner = {key: value for key, value in bundle.manifest["runner"].items() if key != "library"}
+    without = replace(bundle, manifest={**bundle.manifest, "runner": runner})
+    with pytest.raises(UsageError, match=r"no lib/libembed\.so"):
+        list(make_packages(without, packagers_of(target("go"), context), context=context))
