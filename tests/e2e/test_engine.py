@@ -37,6 +37,17 @@ def fast(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return made_bundle("linux-x86-fast", tmp_path_factory.mktemp("fast"))
 
 
+@pytest.mark.slow
+def test_ten_megabytes_pass_the_full_gate(tmp_path: Path) -> None:
+    compact = made_bundle("linux-x86-fast", tmp_path, "--recipe", "int8-compact", "--gate", "full")
+    assert compact.archive is not None and compact.archive.stat().st_size <= 10_000_000
+    report = json.loads(compact.directory.with_name(f"{compact.directory.name}.report.json").read_text())
+    assert report["verification"]["status"] == "passed"
+    assert report["verification"]["mean_cosine"] >= 0.99
+    # Another processor rounds some weights the other way, and the lowest of 200 moves by more than the mean.
+    assert report["verification"]["min_cosine"] >= 0.965
+
+
 def raw(bundle: Bundle, text: str, *arguments: str) -> bytes:
     done = subprocess.run(
         [bundle.program, "--out", "raw", *arguments],
