@@ -112,7 +112,7 @@ def require_where_it_hurts(reason: str) -> None:
         for asked in (
             lambda: recipe_named("paint", context),
             lambda: pass_named("paint", context),
-            lambda: packagers_of(replace(target, packages=("crate",)), context),
+            lambda: packagers_of(replace(target, packages=("chest",)), context),
             lambda: find_remote("shelf://tiny", context=context),
             lambda: find_platform(Platform(os="kiosk", arch="z80"), context.extensions("platform")),
             lambda: choose_weights(["model.safetensors"], {"model_type": "x"}, "m", context=context),

@@ -75,7 +75,6 @@ def options_in(hint: str) -> tuple[str | None, list[str]]:
         (odd_tokenizer, "linux-x86-static", []),
         (odd_tokenizer, "windows-x64-static", []),
         (beyond_half, "linux-x86-static", []),
-        (bert, "linux-x86-fast", []),
         (bert, "linux-x86-fast", ["model.recipe=fp32"]),
         (write_module, "linux-x86-fast", []),
         (write_module, "linux-x86-static", ["model.recipe=int4"]),

@@ -15,6 +15,7 @@ from edgepack.errors import TargetError
 from edgepack.own import PASSES
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.registry import parameters_of, pass_named, passes_for, passes_of, recipe_named
+from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions, Pass
 from edgepack.toml_schema import load_toml
 
@@ -53,16 +54,20 @@ def test_int8_is_quantized_by_token_and_int8_dynamic_as_upstream_does_it(context
 
 
 def test_models_with_scores_get_their_own_recipe(context: HostContext) -> None:
-    scores: Any = SimpleNamespace(head=object(), outputs=None)
-    vectors: Any = SimpleNamespace(head=None, outputs=None)
-    sparse: Any = SimpleNamespace(head=None, outputs=SimpleNamespace(dense=False))
-    several: Any = SimpleNamespace(head=None, outputs=SimpleNamespace(dense=True))
+    ranking: Any = SimpleNamespace(ranks=True)
+    vectors: Any = SimpleNamespace(ranks=False)
     options = ModelOptions(recipe="int8", score_recipe="int8-near")
     assert passes_for(vectors, options, context) == passes_of("int8", context)
-    assert passes_for(several, options, context) == passes_of("int8", context)
-    assert passes_for(sparse, options, context) == passes_of("int8-near", context)
-    assert passes_for(scores, options, context) == passes_of("int8-near", context)
-    assert passes_for(scores, ModelOptions(recipe="int4"), context) == passes_of("int4", context)
+    assert passes_for(ranking, options, context) == passes_of("int8-near", context)
+    assert passes_for(ranking, ModelOptions(recipe="int4"), context) == passes_of("int4", context)
+
+
+def test_of_scores_and_of_sparse_vectors_alone_the_order_counts() -> None:
+    ranks: Any = ModelSource.ranks
+    assert ranks.fget(SimpleNamespace(head=object(), outputs=None))
+    assert ranks.fget(SimpleNamespace(head=None, outputs=SimpleNamespace(dense=False)))
+    assert not ranks.fget(SimpleNamespace(head=None, outputs=SimpleNamespace(dense=True)))
+    assert not ranks.fget(SimpleNamespace(head=None, outputs=None))
 
 
 def test_a_list_of_passes_is_taken_as_it_is(context: HostContext) -> None:

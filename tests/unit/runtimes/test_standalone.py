@@ -44,7 +44,7 @@ def test_a_target_s_platform_recipe_and_kind() -> None:
 
 def test_models_with_scores_get_the_target_s_recipe_for_them(context: HostContext) -> None:
     """Else the library has other operators than the bundle's model."""
-    ranks: Any = SimpleNamespace(head=object(), outputs=None)
+    ranks: Any = SimpleNamespace(ranks=True)
     host = load_plugins()
     target = host.target("linux-x86-min", ()).model
     own = library_options("linux-x86-min", recipe=None, kind=None, glibc=None, host=host).model
