@@ -57,7 +57,8 @@ class DynamicQuantizer:
     steps: float
     moments: Mapping[str, Doubles]
     """Matrix → Xᵀ·X of what it takes, or with gradients the moments of its inputs."""
-    minds: Importance | None = None
+    importances: Importance | None = None
+    """With gradients also those of its outputs, and of tables' columns."""
     factors: Mapping[str, float] = field(default_factory=dict)
     """Matrix → how many times as wide its steps are."""
     rarity: float = 0.0
@@ -93,12 +94,12 @@ def int8_dynamic(
     of the calibration texts' vectors, for which some operators have no rule. ``layers`` are patterns of the matrices' names.
     """
     material = material or Material()
-    minds: Importance | None = None
+    importances: Importance | None = None
     moments: Mapping[str, Doubles] = {}
     if steps and gradients:
         material = replace(material, texts=material.texts or more_texts())
-        minds = _importance(model, material, layers)
-        moments = minds.inputs
+        importances = _importance(model, material, layers)
+        moments = importances.inputs
     elif steps:
         moments = _moments(model, material, layers, variants=VARIANTS if weighed else 0)
     run = DynamicQuantizer(
@@ -107,7 +108,7 @@ def int8_dynamic(
         weight_range=_weight_range(weight_range, material.isa),
         steps=steps,
         moments=moments,
-        minds=minds,
+        importances=importances,
         factors=_step_factors(model, moments, steps, material) if weighed and steps else {},
         rarity=rarity or (RARITY if weighed else 0.0),
     )
@@ -127,7 +128,7 @@ def int8_dynamic(
                     steps=table_steps if rows >= FEW_ROWS else 0.0,
                     rarity=run.rarity,
                     tokenizer=material.source.tokenizer if material.source else None,
-                    moments=minds.columns.get(node.input[0]) if minds and table_steps else None,
+                    moments=importances.columns.get(node.input[0]) if importances and table_steps else None,
                 )
             else:
                 run.editor.keep(_corrected(run, node))
@@ -261,7 +262,7 @@ def _quantized_matrix(run: DynamicQuantizer, weight: str) -> tuple[str, str, str
             floats,
             run.steps / run.factors.get(weight, 1.0),
             run.moments.get(weight),
-            run.minds.outputs.get(weight) if run.minds else None,
+            run.importances.outputs.get(weight) if run.importances else None,
         )
     else:
         values, scales = quantized_columns(floats, run.weight_range)

@@ -211,7 +211,7 @@ def _normalized(node: onnx.NodeProto, known: Values, found: Values) -> Back:
 
 
 def _activated(node: onnx.NodeProto, known: Values, found: Values) -> Back:
-    """What a function of each number by itself makes, some with a bias that is added first."""
+    """Functions of each number by itself, some with a bias that is added first."""
     value, made, gradient = known[node.input[0]], known[node.output[0]], found[node.output[0]]
     kind = node.op_type
     if kind == "Relu":
