@@ -48,6 +48,13 @@ SMOOTH = "smooth"
 OTHERS = ("half", "half-fused", "int4", "int8-static", "int8-weights")
 """Passes that make what no step computes, whatever else the recipe has."""
 
+ANY_RECIPE = {
+    "linux": "linux-x86-min (on arm64 linux-arm64-min)",
+    "windows": "windows-x64",
+    "web": "web-wasm",
+}
+"""Targets with ONNX Runtime, by system; for macOS there is none."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EngineBuilder:
@@ -202,5 +209,5 @@ def require_by_token(target: Target, context: BuildContext) -> None:
         )
         raise TargetError(
             f"target {target.name}: the engine takes int8 weights and activations by token, not {called} ({why})",
-            hint="--recipe int8; --target linux-x86-min, on arm64 linux-arm64-min, takes any recipe",
+            hint=f"--recipe int8; --target {ANY_RECIPE.get(target.platform.os, ANY_RECIPE['linux'])} takes any recipe",
         )
