@@ -59,7 +59,7 @@ def emptied(shelf: Shelf) -> None:
     del shelf.files[next(name for name in shelf.files if name.startswith("sha256/"))]
 
 
-def relisted(change: Callable[[dict[str, object]], object]) -> Callable[[Shelf], None]:
+def relisted(change: Callable[[dict[str, Any]], object]) -> Callable[[Shelf], None]:
     def lie(shelf: Shelf) -> None:
         name = f"entries/kind/{KEY}.json"
         said = json.loads(shelf.files[name])
