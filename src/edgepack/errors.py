@@ -91,6 +91,8 @@ class BudgetError(EdgepackError):
     """The bundle is larger than the target's budget."""
 
     exit_code = 14
+    download = 0
+    """Bytes that are too many to download, if it is those."""
 
 
 class OutputError(EdgepackError):

@@ -1,6 +1,8 @@
 """The whole flow of a build, one line a step."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from edgepack.building.order import find_model, place_order
 from edgepack.building.outcome import Outcome, hand_over
@@ -15,12 +17,16 @@ from edgepack.building.steps import (
     provide,
     with_module,
 )
+from edgepack.errors import BudgetError, VerificationError
 from edgepack.plugins.context import HostContext
-from edgepack.records.target import Target
+from edgepack.records.target import Reading, Target
+from edgepack.reports.budget import enough
 from edgepack.signing.keys import PrivateKey
+from edgepack.suitability.budget import targets_within
+from edgepack.suitability.default import target_for
 from edgepack.verifier.run import BundleRunner
 
-__all__ = ["Outcome", "build"]
+__all__ = ["Outcome", "build", "build_chosen"]
 
 STEPS = 8
 """Of a build."""
@@ -75,3 +81,43 @@ def build(
             outcome = pack_up(order, parts, verified, destination, beside)
     hand_over(outcome, key, context)
     return outcome
+
+
+def build_chosen(
+    name: str | None,
+    overrides: Sequence[str],
+    reading: Reading,
+    *,
+    model: str | None,
+    budget: int | None = None,
+    context: HostContext,
+    **order: Any,
+) -> Outcome:
+    """A bundle for the target that the user named or the model chooses; ``order`` is what ``build`` takes besides.
+
+    With a budget, in bytes to download, by the recipe nearest to full precision that keeps it. Raises ``BudgetError`` where none does, or
+    only one whose vectors are not near enough.
+    """
+    if budget is None:
+        target = target_for(name, model, overrides, reading, context=context)
+        return build(target, model=model, context=context, **order)
+    missed: BudgetError | None = None
+    for target in targets_within(budget, name, model, overrides, reading, context=context):
+        if missed:
+            context.story.tell(f"budget: {missed.message}; now with recipe {target.model.recipe}")
+        try:
+            return build(target, model=model, context=context, **order)
+        except BudgetError as error:
+            if not error.download:
+                raise
+            missed = error
+        except VerificationError as error:
+            if missed is None:
+                raise
+            raise _over_budget(missed, f"; with recipe {target.model.recipe}, {error.message}") from error
+    assert missed is not None
+    raise _over_budget(missed, ", and no recipe makes less")
+
+
+def _over_budget(missed: BudgetError, said: str) -> BudgetError:
+    return BudgetError(missed.message + said, hint=f'--budget "{enough(missed.download)}"')

@@ -77,6 +77,7 @@ def bundle(
     output: str | Path = "dist",
     recipe: str | None = None,
     gate: GateLevel | None = None,
+    budget: int | None = None,
     settings: Mapping[str, Any] | None = None,
     packages: Sequence[str] = (),
     reading: Reading = UNSAID,
@@ -91,21 +92,25 @@ def bundle(
     """Make a self-contained bundle, verify and measure it, as `edgepack bundle` does.
 
     ``model`` is what ``--model`` takes; ``None``: the catalogue's default. ``target`` is a name or a .toml file; ``None``: the best
-    for this machine that takes the model. ``settings`` change keys of the target: ``{"model.min_cosine": 0.99, "runtime": "full"}``. ``packages`` are
-    package forms to make beside the archive. ``key`` is the file of a private key, and ``password`` the password of this key; the bundle,
-    its archive and its packages are signed with it. ``bench`` measures the program's speed on this machine for the report. ``progress`` prints the steps on stderr. A build that fails writes no bundle to ``output``.
+    for this machine that takes the model. ``settings`` change keys of the target: ``{"model.min_cosine": 0.99, "runtime": "full"}``.
+    ``budget``, in bytes to download, asks for the recipe nearest to full precision that keeps it. ``packages`` are package forms to make
+    beside the archive. ``key`` is the file of a private key, and ``password`` the password of this key; the bundle, its archive and its
+    packages are signed with it. ``bench`` measures the program's speed on this machine for the report. ``progress`` prints the steps on
+    stderr. A build that fails writes no bundle to ``output``.
     """
     from edgepack import pipeline
-    from edgepack.suitability.default import target_for
     from edgepack.targets import overrides_of
 
     overrides = overrides_of(settings or {}, recipe=recipe, gate=gate, packages=packages)
     with _context(offline=offline, progress=progress) as context:
         place = None if model is None else str(model)
         named = None if target is None else str(target)
-        outcome = pipeline.build(
-            target_for(named, place, overrides, reading, context=context),
+        outcome = pipeline.build_chosen(
+            named,
+            overrides,
+            reading,
             model=place,
+            budget=budget,
             output=Path(output),
             force=force,
             bench=bench,

@@ -1,24 +1,10 @@
 /* The addon of a native package: opens and calls the libembed of its bundle. Vectors are made by Node's own threads. */
 #include "napi.h"
 
-#include <dlfcn.h>
+#include "opened.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "embed.h"
-
-enum { MESSAGE = 1024, DAMAGED = 4, TOKENS = 512 };
-
-/* An open bundle, and the functions of its library. */
-typedef struct {
-    embed_bundle *bundle;
-    int (*open)(const char *, const embed_options *, embed_bundle **, char *, size_t);
-    size_t (*dimension)(const embed_bundle *);
-    int (*texts)(const embed_bundle *, const char *const *, const size_t *, size_t, float *, char *, size_t);
-    int (*tokens)(const embed_bundle *, const char *, const size_t *, uint32_t *, size_t, size_t *, char *, size_t);
-    int (*similarity)(const embed_bundle *, const char *const *, const size_t *, double *, char *, size_t);
-    void (*close)(embed_bundle *);
-} Opened;
 
 /* What a thread does; without vectors, it is the similarity of two texts. */
 typedef struct {
@@ -56,42 +42,23 @@ static char *text_of(napi_env env, napi_value value, size_t *length) {
     return made;
 }
 
-/* What dlopen and dlsym say; NULL where all is there. */
-static const char *load(const char *path, Opened *opened) {
-    static const char *const names[] = {"embed_open", "embed_dimension", "embed_texts", "embed_tokens", "embed_similarity", "embed_close"};
-    void **places[] = {(void **)&opened->open, (void **)&opened->dimension, (void **)&opened->texts,
-                       (void **)&opened->tokens, (void **)&opened->similarity, (void **)&opened->close};
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    for (size_t at = 0; library && at < sizeof names / sizeof *names; at++)
-        if (!(*places[at] = dlsym(library, names[at]))) library = NULL;
-    return library ? NULL : dlerror();
-}
-
 /* open(library, folder, prefix, publicKey, batchSize, maxLength, dimension, threads) */
 static napi_value open_bundle(napi_env env, napi_callback_info info) {
     napi_value words[8], made = NULL;
     size_t count = 8, length;
-    char *texts[4], message[MESSAGE] = "";
+    char *texts[4], message[MESSAGE];
     int64_t numbers[4] = {0};
     napi_get_cb_info(env, info, &count, words, NULL, NULL);
     for (int at = 0; at < 4; at++) {
         texts[at] = text_of(env, words[at], &length);
         napi_get_value_int64(env, words[at + 4], &numbers[at]);
     }
-    Opened *opened = calloc(1, sizeof *opened);
-    const char *failure = !opened || !texts[0] || !texts[1] ? "out of memory" : load(texts[0], opened);
-    int code = failure ? DAMAGED : 0;
-    if (!failure) {
-        embed_options options = {(size_t)numbers[0], (size_t)numbers[1], (size_t)numbers[2], (int)numbers[3], texts[2], EMBED_CHECK_CONTENT, texts[3]};
-        code = opened->open(texts[1], &options, &opened->bundle, message, sizeof message);
-        failure = message;
-    }
-    if (code) {
-        refuse(env, code, failure);
-        free(opened);
-    } else {
+    int code;
+    Opened *opened = open_library(texts[0], texts[1], texts[2], texts[3], numbers, &code, message);
+    if (code)
+        refuse(env, code, message);
+    else
         napi_create_external(env, opened, NULL, NULL, &made);
-    }
     for (int at = 0; at < 4; at++) free(texts[at]);
     return made;
 }

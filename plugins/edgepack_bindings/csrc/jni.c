@@ -1,26 +1,12 @@
 /* edgepack.Bundle's native methods: each opens and calls the libembed of its bundle. */
 #include "jni.h"
 
-#include <dlfcn.h>
+#include "opened.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "embed.h"
-
 #define EXPORTED __attribute__((visibility("default")))
-
-enum { MESSAGE = 1024, DAMAGED = 4, TOKENS = 512 };
-
-/* An open bundle, and the functions of its library. */
-typedef struct {
-    embed_bundle *bundle;
-    int (*open)(const char *, const embed_options *, embed_bundle **, char *, size_t);
-    size_t (*dimension)(const embed_bundle *);
-    int (*texts)(const embed_bundle *, const char *const *, const size_t *, size_t, float *, char *, size_t);
-    int (*tokens)(const embed_bundle *, const char *, const size_t *, uint32_t *, size_t, size_t *, char *, size_t);
-    int (*similarity)(const embed_bundle *, const char *const *, const size_t *, double *, char *, size_t);
-    void (*close)(embed_bundle *);
-} Opened;
 
 /* Bytes of Java's, and where each text begins. */
 typedef struct {
@@ -78,35 +64,14 @@ static int take_texts(Env env, Object array, int32_t count, Texts *texts) {
     return 1;
 }
 
-/* What dlopen and dlsym say; NULL where all is there. */
-static const char *load(const char *path, Opened *opened) {
-    static const char *const names[] = {"embed_open", "embed_dimension", "embed_texts", "embed_tokens", "embed_similarity", "embed_close"};
-    void **places[] = {(void **)&opened->open, (void **)&opened->dimension, (void **)&opened->texts,
-                       (void **)&opened->tokens, (void **)&opened->similarity, (void **)&opened->close};
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    for (size_t at = 0; library && at < sizeof names / sizeof *names; at++)
-        if (!(*places[at] = dlsym(library, names[at]))) library = NULL;
-    return library ? NULL : dlerror();
-}
-
 EXPORTED int64_t Java_edgepack_Bundle_open(Env env, Object class, Object library, Object folder, Object numbers, Object prefix, Object key) {
     (void)class;
     int64_t asked[4];
-    char message[MESSAGE] = "", *path = copied(env, library), *place = copied(env, folder), *side = copied(env, prefix), *pem = copied(env, key);
-    Opened *opened = calloc(1, sizeof *opened);
-    const char *failure = opened && path ? load(path, opened) : "out of memory";
-    int code = failure ? DAMAGED : 0;
+    char message[MESSAGE], *path = copied(env, library), *place = copied(env, folder), *side = copied(env, prefix), *pem = copied(env, key);
     get_longs(env, numbers, 4, asked);
-    if (!failure) {
-        embed_options options = {(size_t)asked[0], (size_t)asked[1], (size_t)asked[2], (int)asked[3], side, EMBED_CHECK_CONTENT, pem};
-        code = opened->open(place, &options, &opened->bundle, message, sizeof message);
-        failure = message;
-    }
-    if (code) {
-        throw_error(env, code, failure);
-        free(opened);
-        opened = NULL;
-    }
+    int code;
+    Opened *opened = open_library(path, place, side, pem, asked, &code, message);
+    if (code) throw_error(env, code, message);
     free(path), free(place), free(side), free(pem);
     return (int64_t)(intptr_t)opened;
 }

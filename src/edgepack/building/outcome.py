@@ -15,6 +15,7 @@ from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report
+from edgepack.records.target import Target
 from edgepack.signing.keys import PrivateKey
 from edgepack.signing.signatures import sign_file, signature_of
 from edgepack.verifier.trusted_bundles import remember
@@ -27,6 +28,7 @@ class Outcome:
     bundle: Bundle
     report: Report
     report_file: Path
+    target: Target
 
     @property
     def sent(self) -> tuple[Path, ...]:

@@ -216,6 +216,7 @@ def pack_up(order: Order, parts: Parts, found: Verified, destination: Path, besi
         bundle=replace(packed, directory=destination, archive=archive_of(destination)),
         report=report,
         report_file=report_file,
+        target=target,
     )
     if order.force:
         withdraw((outcome.report_file, *outcome.sent))

@@ -65,6 +65,12 @@ if TYPE_CHECKING:
     help="How vectors are verified: quick: on 200 texts; full: also on a retrieval task; off: measured only. "
     "Same as --set model.gate=LEVEL.",
 )
+@click.option(
+    "--budget",
+    type=size,
+    metavar="SIZE",
+    help='Use the recipe nearest to full precision whose download is at most this large, e.g. "10 MB".',
+)
 @set_option
 @output_option("dist", "Output folder for the bundle and its archive.")
 @click.option(
@@ -101,6 +107,7 @@ def bundle(
     reading: Reading,
     recipe: str | None,
     gate: str | None,
+    budget: int | None,
     overrides: tuple[str, ...],
     output: Path,
     formats: tuple[str, ...],
@@ -116,7 +123,6 @@ def bundle(
     from edgepack import pipeline
     from edgepack.plugins.context import host_context
     from edgepack.plugins.host import load_plugins
-    from edgepack.suitability.default import target_for
     from edgepack.targets import overrides_of
 
     host = load_plugins()
@@ -130,10 +136,12 @@ def bundle(
         )
     key = None if sign is None else private_key(sign)
     with host_context(offline=offline, host=host) as context:
-        target = target_for(target_name, model, overrides, reading, context=context)
-        outcome = pipeline.build(
-            target,
+        outcome = pipeline.build_chosen(
+            target_name,
+            overrides,
+            reading,
             model=model,
+            budget=budget,
             output=output,
             force=force,
             bench=bench,
@@ -144,7 +152,7 @@ def bundle(
         if check_reproducible:
             from edgepack.project.rebuild_check import require_reproducible
 
-            require_reproducible(outcome, target, model=model, context=context)
+            require_reproducible(outcome, model=model, context=context)
     from edgepack.reports import text
 
     if as_json:
@@ -152,7 +160,7 @@ def bundle(
         print_json({**text.as_json(outcome.report), **places})
     else:
         print_rich(text.render(outcome.report))
-        for line in _next_steps(outcome.bundle, host.builder_of(target).spec.next_step):
+        for line in _next_steps(outcome.bundle, host.builder_of(outcome.target).spec.next_step):
             say(line)
 
 

@@ -16,7 +16,7 @@ KERNEL_TABLE, PROTOBUF_MESSAGES, ALLOCATION_PLANNER = (
     "allocation planner",
 )
 """Trims: patches that only some toolchains link with."""
-OTHER_SOURCES = "`edgepack runtime draft` says what to mend for another release's sources; otherwise this is a bug in edgepack, please report it"
+OTHER_SOURCES = "docs/upgrading-onnxruntime.md says what to mend for another release's sources; otherwise this is a bug in edgepack, please report it"
 """What to do when sources are not those that a patch is for."""
 
 

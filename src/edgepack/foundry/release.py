@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from edgepack.foundry.feature_levels import FeatureLevels
 from edgepack.foundry.patch import Patch
@@ -41,17 +41,6 @@ class KernelTable(Protocol):
         """Those of the units that call through the table → the names of the kernels that they may reach."""
 
 
-class KernelRow(NamedTuple):
-    """Kernel as a registration source declares it."""
-
-    domain: str
-    name: str
-    start: int
-    end: int | None
-    """Inclusive; ``None``: until further notice."""
-    types: tuple[str, ...]
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Release:
     """One release; adding one is adding its room and naming it in ``releases.known``."""
@@ -71,8 +60,6 @@ class Release:
     """(ONNX Runtime's folder, kind, needs) → with what optimizers may add, where that kind has some."""
     kernels: Callable[[Iterable[str], Operators], tuple[str, ...]]
     """(reduced registrations, needs) → symbols of the kernels that they name. Raises ``UnsupportedModelError``."""
-    rows: Callable[[str], tuple[frozenset[KernelRow], int]]
-    """(a registration source) → the kernels that it names, and how many rows could not be read."""
     table: KernelTable
     feature_levels: FeatureLevels
     room: str = ""

@@ -52,9 +52,7 @@ class Rebuild:
     offline: bool
 
 
-def require_reproducible(
-    outcome: Outcome, target: Target, *, model: str | None, context: HostContext
-) -> None:
+def require_reproducible(outcome: Outcome, *, model: str | None, context: HostContext) -> None:
     """Build it again; raises ``ReproducibilityError`` with the first difference, or ``ToolError`` where that build fails.
 
     Both have the same pinned inputs; the first one stays where it is.
@@ -63,7 +61,7 @@ def require_reproducible(
         root = Path(folder).resolve()
         _lay_store(root / "another cache", context.store.root)
         order = Rebuild(
-            target=_absolute(target),
+            target=_absolute(outcome.target),
             model=str(Path(model).absolute()) if model and Path(model).exists() else model,
             output=root / "another output",
             offline=context.offline,

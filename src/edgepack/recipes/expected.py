@@ -1,7 +1,7 @@
 """What a recipe will make of a model, told from the number of its weights before anything is made."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,11 @@ UNUSED = ("decoder.", "lm_head.", "cls.")
 SAMPLES, SAMPLE = 32, 1 << 20
 """Pieces of the weights' files that are compressed to see how much is in them, and bytes of each."""
 LEAST = 0.7
-"""The best encoder leaves more than this of quantized weights, beside what it leaves of the full ones: 0.88 of int8."""
+"""The best encoder leaves more than this of quantized weights, beside what it leaves of the full ones: 0.88 of int8, 0.9 of few values."""
+NORMAL_BITS = math.log2(math.sqrt(2 * math.pi * math.e))
+"""Entropy of normally distributed integers of which one is a standard deviation; with n to it, log2(n) more."""
+WIDER = 2
+"""Fewer bits than that by so many at the most: steps are wider where the vectors mind it least, and those of rare rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,8 @@ class Expected:
     """The weights in float32."""
     made: int
     """What the recipe leaves of them, if it takes all."""
+    packed: int
+    """About that compressed, rather more."""
     least: int
     """Fewer than that compressed ever so well."""
 
@@ -47,8 +53,21 @@ def expected(source: ModelSource, passes: Sequence[Pass]) -> Expected | None:
         return None
     files, weights = _weights(source)
     bits = min((BITS[step.name] for step in passes), default=FULL_BITS)
-    made = weights * bits // 8
-    return Expected(full=weights * FULL_BITS // 8, made=made, least=int(made * LEAST * _share_left(files)))
+    coded = [coded for step in passes for coded in _coded_bits(step)]
+    share = _share_left(files) * weights / 8
+    return Expected(
+        full=weights * FULL_BITS // 8,
+        made=weights * bits // 8,
+        packed=int(share * min(bits, max(coded, default=bits))),
+        least=int(share * min([bits, *(max(each - WIDER, 0) for each in coded)]) * LEAST),
+    )
+
+
+def _coded_bits(step: Pass) -> Iterator[float]:
+    """Bits of a weight of a matrix and of one of a table, where a pass leaves few integers for what is compressed."""
+    for name in ("steps", "table_steps"):
+        if isinstance(steps := step.parameters.get(name), int | float) and steps > 0:
+            yield NORMAL_BITS + math.log2(steps)
 
 
 def _weights(source: ModelSource) -> tuple[tuple[Path, ...], int]:

@@ -21,7 +21,7 @@ def foretell_from_weights(target: Target, expected: Expected | None) -> None:
     """Raise ``BudgetError`` when a recipe cannot make a model's weights small enough for the target's budget."""
     allowed = target.download_budget
     if expected is not None and allowed is not None and expected.least > allowed:
-        raise _over("the model alone has by this recipe about", expected.made, target)
+        raise _over("the model alone has by this recipe about", expected.packed, target)
 
 
 def foretell_budget(target: Target, model: Path) -> None:
@@ -52,8 +52,14 @@ def require_budget(target: Target, report: Report) -> None:
 
 def _over(what: str, size: int, target: Target) -> BudgetError:
     allowed = target.download_budget or 0
-    enough = math.ceil(size * 1.05 / 1e6)
-    return BudgetError(
+    error = BudgetError(
         f"{what} {size / 1e6:.1f} MB, target {target.name} allows {allowed / 1e6:.1f} MB",
-        hint=f'a smaller recipe (`edgepack search` compares them), or --set budget.download="{enough} MB"',
+        hint=f'a smaller recipe (`edgepack search` compares them), or --set budget.download="{enough(size)}"',
     )
+    error.download = size
+    return error
+
+
+def enough(size: int) -> str:
+    """A budget that is sure to be kept, in words."""
+    return f"{math.ceil(size * 1.05 / 1e6)} MB"

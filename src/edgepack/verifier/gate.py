@@ -19,6 +19,7 @@ from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.reference import cached_reference, embed_with_onnxruntime, reference_vectors
 from edgepack.records.bundle import Bundle
 from edgepack.records.figures import EXACT, MAX_DIFFERENCE, Figure, described, figures_of, in_short, limits_of
+from edgepack.records.ladder import BY_TOKEN, nearer
 from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
 from edgepack.records.report import Drawn, Verification
 from edgepack.records.runtime import LevelProof
@@ -36,6 +37,8 @@ Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 
 NEIGHBOURS: Mapping[str, Any] = {"min_agreement": 0.0, "min_top10": 0.0}
 """Limits that say nothing of vectors that are not for comparing texts: scores, or the other outputs, are judged instead."""
+ANOTHER_MODEL = 0.8
+"""Mean cosine below which a model is no worse copy of the full-precision one, but another."""
 LENGTH_TOLERANCE = 1e-3
 """How far from 1 a normalised vector's length may be: float32 and a text format with few digits stay far below."""
 
@@ -182,16 +185,6 @@ LIMIT_OF = {
     "processor_cosine": "min_processor_cosine",
 }
 """Figure → the limit that it may be below."""
-NEARER = {
-    "int8-smallest": "int8-compact",
-    "int8-compact": "int8-download",
-    **dict.fromkeys(
-        ("int8-download", "int8-dynamic", "int8-static", "int8-fastest", "int4", "int4-int8"), "int8"
-    ),
-    **dict.fromkeys(("int8", "int8-fast"), "int8-weights"),
-    "int8-weights": "fp16",
-}
-"""Recipe → one whose vectors are nearer to full precision, a step up."""
 
 
 def _hint(
@@ -210,13 +203,16 @@ def _hint(
         )
     if source.ranks:
         return "an order takes a recipe that is nearer to full precision: --recipe int8-near, then fp16; or use --gate off"
-    nearer = NEARER.get(options.recipe) if isinstance(options.recipe, str) else None
+    return f"{_better(options)}; to accept these vectors: {' '.join(_lowered(missed)) or '--gate off'}"
+
+
+def _better(options: ModelOptions) -> str:
+    """Recipe, or target, that makes better vectors, in words."""
+    up = nearer(options.recipe) if isinstance(options.recipe, str) else None
     # edgepack's own kernels take no other activations than those of int8.
-    better = (
-        f"--recipe {nearer}" if nearer and (options.format in FORMATS or nearer.startswith("int8-d")) else ""
-    )
-    better = better or "a recipe that is nearer to full precision, or another target"
-    return f"{better}; to accept these vectors: {' '.join(_lowered(missed)) or '--gate off'}"
+    if up and (options.format in FORMATS or up in BY_TOKEN):
+        return f"--recipe {up}"
+    return "a recipe that is nearer to full precision, or another target"
 
 
 def _lowered(missed: Sequence[Figure]) -> Iterator[str]:
@@ -298,7 +294,9 @@ def _quoted(text: str) -> str:
 def require_oracle(
     model: PreparedModel, source: ModelSource, *, options: ModelOptions, context: BuildContext
 ) -> None:
-    """Raise ``ModelError`` when the oracle's vectors are not as near the full-precision model's as the bundle's must be."""
+    """Raise ``VerificationError`` when the oracle's vectors are not as near the full-precision model's as the bundle's must be, and
+    ``ModelError`` when they are another model's.
+    """
     assert model.oracle is not None
     texts = verification_texts()
     vectors = embed_with_onnxruntime(model.oracle, model.source, texts)
@@ -306,7 +304,12 @@ def require_oracle(
     if vectors.shape != reference.shape:
         raise ModelError(f"it makes vectors {list(vectors.shape[1:])}, not {list(reference.shape[1:])}")
     cosine = compare(vectors, reference).mean_cosine
-    if not cosine >= options.min_cosine and options.gate != "off":
-        raise ModelError(
-            f"it has mean cosine {cosine:.4f} to the full-precision model, below {options.min_cosine:g}"
-        )
+    if cosine >= options.min_cosine or options.gate == "off":
+        return
+    said = f"mean cosine {cosine:.4f} to the full-precision model, below {options.min_cosine:g}"
+    if not cosine >= ANOTHER_MODEL:
+        raise ModelError(f"it has {said}")
+    lowered = f"--set model.min_cosine={math.floor(cosine * 1000) / 1000:g}"
+    raise VerificationError(
+        f"the vectors differ too much: {said}", hint=f"{_better(options)}; to accept these vectors: {lowered}"
+    )

@@ -5,7 +5,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from bin.draft_release.tree import VERSION_FILE, Tree
+from bin.draft_release import VERSION_FILE, Tree
 from tests.unit.foundry.toy import FILES, PATCHES, UNITS, toy_release
 
 from edgepack.foundry.link.index import dump_index

@@ -16,7 +16,7 @@ from edgepack.foundry.patch import Patch
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.ort_1_21.dispatch import DISPATCH_PATCH, DispatchTable
 from edgepack.foundry.releases.ort_1_21.levels import LEVELS
-from edgepack.foundry.releases.ort_1_21.registrations import kernels_in, registration_patch, rows_of
+from edgepack.foundry.releases.ort_1_21.registrations import kernels_in, registration_patch
 from edgepack.foundry.releases.ort_1_21.typecontrol import OVERRIDES, TYPE_CONTROL_PATCH
 from edgepack.foundry.sources.tree import SourceTree
 from edgepack.foundry.toolchain import NativeToolchain
@@ -165,7 +165,6 @@ def toy_release(data: Path, patches: tuple[Patch, ...] = PATCHES) -> Release:
         api_symbols="symbols.txt",
         possible=lambda onnxruntime, kind, needs: needs,
         kernels=kernels_in,
-        rows=rows_of,
         table=DispatchTable(),
         feature_levels=LEVELS,
     )

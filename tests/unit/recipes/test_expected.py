@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from tests.support.berts import write_bert
 
+from edgepack.files.frames import compress
 from edgepack.models.find.source import ingest
 from edgepack.models.reference import exported_model
 from edgepack.plugins.context import HostContext
@@ -58,3 +59,18 @@ def test_of_passes_that_may_do_anything_nothing_is_foretold(
     write_bert(tmp_path / "m")
     source = ingest(str(tmp_path / "m"), context=context)
     assert expected(source, passes_of(recipe, context)) is None
+
+
+@pytest.mark.parametrize("recipe", ["int8-download", "int8-smallest"])
+def test_few_integers_are_foretold_to_be_fewer_bytes_to_download(
+    tmp_path: Path, context: HostContext, recipe: str
+) -> None:
+    write_bert(tmp_path / "m", **SHAPE | {"vocab_size": 4096})
+    source = ingest(str(tmp_path / "m"), context=context)
+    full, found = expected(source, passes_of("int8", context)), expected(source, passes_of(recipe, context))
+    assert full is not None
+    assert found is not None
+    assert found.made == full.made
+    assert found.least < found.packed < 0.8 * full.packed
+    file = prepare_model(source, options=ModelOptions(recipe=recipe), context=context).file
+    assert found.least < len(compress(file.read_bytes()))

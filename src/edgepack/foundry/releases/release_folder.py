@@ -1,6 +1,6 @@
 """A release whose room is a folder of data: built like one that edgepack knows, with those of its patches that fit.
 
-``edgepack runtime draft`` writes such folders. In ``room.toml`` each patch of the known release has a table: whether
+``bin/draft_release.py`` of the repository writes such folders. In ``room.toml`` each patch of the known release has a table: whether
 it is used, the file that it is for, and what that calls the words that the patch knows; in ``data/`` is what a release's data folder has, for all that is not there
 the known release's serves.
 """
@@ -20,11 +20,11 @@ from edgepack.toml_schema import Malformed, load_toml
 
 ROOM = "room.toml"
 SCHEMA = 1
-_DRAFT = "`edgepack runtime draft --sources FOLDER` writes one"
+_DRAFT = "docs/upgrading-onnxruntime.md says how one is made"
 
 
 def read_room(folder: Path) -> Release:
-    """The release of a room that ``edgepack runtime draft`` wrote.
+    """The release of a room.
 
     Raises ``UsageError`` for a folder that is no room, or names what the known release has not.
     """
@@ -39,7 +39,7 @@ def read_room(folder: Path) -> Release:
     if said.get("schema") != SCHEMA:
         raise UsageError(
             f"{file} has schema {said.get('schema')}, expected {SCHEMA}",
-            hint="draft it again with this edgepack",
+            hint=_DRAFT,
         )
     known = find_release(like)
     names = [patch.name for patch in (*known.overlay, *known.patches)]

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.foundry.patch import Patch, RuntimeRequest
-from edgepack.foundry.release import KernelRow
 from edgepack.foundry.releases.ort_1_21.type_filter import TypeFilter, filter_for
 from edgepack.operators.config import union
 from edgepack.operators.domains import DOMAINS
@@ -22,7 +21,6 @@ _ADDED = "onnxruntime/core/optimizer/layout_transformation/layout_transformation
 _ROW = re.compile(
     r"BuildKernelCreateInfo<\s*(?:class\s+)?ONNX_OPERATOR_(?P<form>[A-Z_]*?)KERNEL_CLASS_NAME\((?P<arguments>[^()]*)\)\s*>\s*,?"
 )
-_ANY_ROW = re.compile(r"\bBuildKernelCreateInfo<(?!\s*void\b|\s*>)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +78,6 @@ def registrations(source: str) -> Iterator[tuple[re.Match[str], Registration]]:
             match["form"], [word.strip() for word in match["arguments"].split(",")], contrib
         ):
             yield match, row
-
-
-def rows_of(source: str) -> tuple[frozenset[KernelRow], int]:
-    """The kernels that a registration source names, and how many of its rows have another form."""
-    found = [row for _, row in registrations(source)]
-    total = len(_ANY_ROW.findall(_without_comments(source)))
-    kernels = (KernelRow(row.domain, row.name, row.start, row.end, row.types) for row in found)
-    return frozenset(kernels), total - len(found)
 
 
 def reduce_registrations(

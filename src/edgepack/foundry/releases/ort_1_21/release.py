@@ -12,7 +12,6 @@ from edgepack.foundry.releases.ort_1_21.registrations import (
     kernels_in,
     possible_operators,
     registration_patch,
-    rows_of,
 )
 from edgepack.foundry.releases.ort_1_21.typecontrol import TYPE_CONTROL_PATCH
 
@@ -33,7 +32,6 @@ ORT_1_21 = Release(
     api_symbols="onnxruntime/core/providers/cpu/symbols.txt",
     possible=possible_operators,
     kernels=kernels_in,
-    rows=rows_of,
     table=DispatchTable(),
     feature_levels=LEVELS,
 )
