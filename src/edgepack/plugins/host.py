@@ -1,7 +1,5 @@
 """Finds plugins, targets and builders. One broken plugin is listed as broken and stops nobody else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
