@@ -1,7 +1,8 @@
 // bundle.json: where it lies, what it says, and which of its runtimes this page can have.
 
 import { EmbedError } from "./errors.mjs";
-import { inDeno, inNode, keptBytes, openCache } from "./platform.mjs";
+import { openKept } from "./kept.mjs";
+import { inDeno, inNode } from "./platform.mjs";
 
 const SCHEMA = 1;
 const MOST_THREADS = 4;
@@ -22,19 +23,28 @@ export function folderOf(url, own) {
   return folder.endsWith("/") ? folder : `${folder}/`;
 }
 
-/** bundle.json from the network; without one, as it was when everything that it names was fetched. */
+/**
+ * The texts of bundle.json: `kept`, as it was when everything that it names was fetched, and the promise `newest` of what the
+ * host has, which without a network is the same. `keep` keeps one whose files are all there, and drops those of others.
+ */
 export async function readBundle(base, { cache, signal }) {
   const url = new URL("bundle.json", base);
-  const store = cache ? await openCache(base) : undefined;
-  try {
-    const text = await textOf(url, { signal });
-    return { bundle: parse(text, base), keep: () => store?.put(url.href, new Response(text)).catch(() => {}) };
-  } catch (error) {
-    signal?.throwIfAborted();
-    const kept = error.name === "DownloadError" ? await keptBytes(store, url.href) : undefined;
-    if (kept) return { bundle: parse(new TextDecoder().decode(kept), base), keep: () => {} };
-    throw error;
-  }
+  const asked = textOf(url, { signal });
+  asked.catch(() => {});
+  const store = cache ? await openKept(base) : undefined;
+  const bytes = await store?.bytes(url.href);
+  const kept = bytes && new TextDecoder().decode(bytes);
+  const newest = asked.catch((error) => {
+    if (kept === undefined || signal?.aborted || error.name !== "DownloadError") throw error;
+    return kept;
+  });
+  return { kept, newest, keep: (text) => (store ? keep(store, url, text).catch(() => {}) : undefined) };
+}
+
+/** What it names stays; it is kept last, so that one that is kept is the only one that is there. */
+async function keep(store, url, text) {
+  await store.retain(new Set(JSON.parse(text).assets.map((path) => new URL(path, url).href)));
+  await store.put(url.href, text, "application/json");
 }
 
 /** A file of the bundle as text. Throws a DownloadError. */
@@ -53,7 +63,8 @@ export async function textOf(url, { signal, integrity } = {}) {
   }
 }
 
-function parse(text, base) {
+/** Throws a BundleError. */
+export function parseBundle(text, base) {
   let bundle;
   try {
     bundle = JSON.parse(text);

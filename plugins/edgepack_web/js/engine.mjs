@@ -30,7 +30,6 @@ export class Engine {
     times.session = performance.now();
     engine.tokenizer = await tokenizer;
     times.tokenizer = performance.now();
-    await assets.prune(bundle.assets.concat("bundle.json")).catch(() => {});
     return { engine, times };
   }
 

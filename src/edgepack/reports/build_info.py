@@ -14,7 +14,6 @@ from edgepack.records.target import Target
 
 
 def made_now(target: Target) -> BuildInfo:
-    """Here and now, for this target."""
     return BuildInfo(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=f"{_processor()}, {os.cpu_count()} threads, {platform.system()} {platform.machine()}",

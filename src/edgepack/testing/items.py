@@ -21,8 +21,6 @@ Subject = Any
 
 
 class CheckItem(pytest.Item):
-    """One check of one subject."""
-
     check: KitCheck
     subject: Subject
 
