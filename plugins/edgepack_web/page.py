@@ -1,5 +1,7 @@
 """The folder that a host serves: assets named by their content, the files that name them, compressed copies."""
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json
