@@ -233,6 +233,7 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
             size = min((member.header_offset for member in archive.infolist()), default=archive.start_dir)
             if size < 0:
                 raise BadArchive("its list of files leads out of it")
+            _require_one_list(file, archive)
             budget.take_entry()
             budget.require(size)
             yield ArchiveMember(
@@ -256,6 +257,17 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
                 link="",
                 chunks=partial(chunks, member),
             )
+
+
+def _require_one_list(file: IO[bytes], archive: zipfile.ZipFile) -> None:
+    """Raise ``BadArchive`` where the program itself would read another list than zipfile does: the one that the last 22 bytes name.
+
+    A record for archives of more than 4 GB before them may name another.
+    """
+    length = file.seek(-22, os.SEEK_END)
+    sign, size, start = struct.unpack("<4s8x2I2x", file.read(22))
+    if sign != b"PK\5\6" or start != archive.start_dir or start + size != length:
+        raise BadArchive("it has more than one list of files", hint="do not trust this file")
 
 
 class CheckedInfo(tarfile.TarInfo):
@@ -347,8 +359,10 @@ def _members_of_tar(file: io.BufferedReader, budget: Budget) -> Iterator[Archive
         if stream.last != bytes(tarfile.BLOCKSIZE):
             # tarfile takes a header that it cannot read for the end.
             raise tarfile.ReadError("unexpected end of data")
-        while stream.read(CHUNK):
-            pass  # to the compression's own checksum
+        # To the compression's own checksum. Other programs read on behind the first zeros.
+        while rest := stream.read(CHUNK):
+            if rest.strip(b"\0"):
+                raise BadArchive("it goes on behind its end", hint="do not trust this archive")
 
 
 def _kind(member: tarfile.TarInfo) -> Kind:

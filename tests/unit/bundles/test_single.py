@@ -230,6 +230,24 @@ def test_an_end_that_leads_elsewhere_is_no_end(copy: Path, field: int, value: in
         unpack_bundle(copy, copy.with_name("unpacked"))
 
 
+def test_a_second_list_that_only_others_read_is_refused(copy: Path) -> None:
+    """The program reads the list that the end names; a record for archives of more than 4 GB names another."""
+    content, (place, start) = copy.read_bytes(), end_of(copy)
+    listed = content[start:place]
+    count = END.unpack_from(content, place)[3]
+    large = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, count, count, len(listed), start)
+    large += struct.pack("<4sIQI", b"PK\6\7", 0, 0, 1)
+    # Before it, the list that the program reads: with other places for a member, it would be of another model.
+    lists = listed + listed + large
+    end = END.pack(b"PK\5\6", 0, 0, count, count, len(lists), start, 0)
+    copy.write_bytes(content[:start] + lists + end)
+    assert run(copy, "a cat").returncode == 0
+    with zipfile.ZipFile(copy) as archive:
+        assert archive.start_dir == start + len(listed)
+    with pytest.raises(BundleError, match="more than one list of files"):
+        unpack_bundle(copy, copy.with_name("unpacked"))
+
+
 @pytest.mark.parametrize(
     ("field", "form", "value"),
     [

@@ -354,6 +354,17 @@ def test_what_is_not_wanted_counts_too(tmp_path: Path, name: str, monkeypatch: p
         unpack(made, tmp_path / "out", where=lambda path: None, budget=Budget.of(made, entries=10))
 
 
+@pytest.mark.parametrize("zeros", [512, 1024, 10240])
+def test_what_lies_behind_a_tars_end_is_refused(tmp_path: Path, zeros: int) -> None:
+    """Some programs read on behind one block of zeros, and would unpack other files than were looked at."""
+    first, second = (tarred([Put("a", content=content)]) for content in (b"good", b"evil"))
+    archive = tmp_path / "two.tar"
+    archive.write_bytes(first.rstrip(b"\0") + bytes(-len(first.rstrip(b"\0")) % 512 + zeros) + second)
+    with pytest.raises(BadArchive, match="goes on behind its end"), opened(archive) as members:
+        for member in members:
+            assert b"".join(member.chunks()) == b"good"
+
+
 @pytest.mark.parametrize("name", [*TARS, *DEBS, *ZIPS])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
 def test_an_archive_that_was_cut_off_is_refused(tmp_path: Path, name: str, share: float) -> None:
