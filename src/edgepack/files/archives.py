@@ -276,22 +276,29 @@ class CheckedInfo(tarfile.TarInfo):
     """
 
     def _proc_pax(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
-        stream = cast("IO[bytes]", tar.fileobj)
-        self._require_short()
-        before = stream.tell()
-        if not _is_plain_pax(
-            stream.read(-(-self.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE)[: self.size]
-        ):
+        if not _is_plain_pax(self._looked_at(tar)):
             raise tarfile.ReadError("a header that tells nothing")
-        stream.seek(before)
         return cast("tarfile.TarInfo", super()._proc_pax(tar))  # type: ignore[misc]
 
     def _proc_gnulong(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
-        self._require_short()
+        self._looked_at(tar)
         return cast("tarfile.TarInfo", super()._proc_gnulong(tar))  # type: ignore[misc]
 
+    def _looked_at(self, tar: tarfile.TarFile) -> bytes:
+        """The content of a header that tells more of a member; of several, programs differ in which they follow."""
+        stream = cast("IO[bytes]", tar.fileobj)
+        self._require_short()
+        before, size = stream.tell(), -(-self.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+        content = stream.read(size + tarfile.BLOCKSIZE)
+        stream.seek(before)
+        after = content[size + _TYPE_AT : size + _TYPE_AT + 1]
+        both = (self.type, after) == (tarfile.GNUTYPE_LONGLINK, tarfile.GNUTYPE_LONGNAME)
+        if after in _TELLING and self.type != tarfile.XGLTYPE and not both:
+            raise BadArchive("it says twice what a member is called", hint="do not trust this archive")
+        return content[: self.size]
+
     def _require_short(self) -> None:
-        if self.size > CHUNK:
+        if self.size > CHUNK - 2 * tarfile.BLOCKSIZE:
             raise BadArchive(f"it holds a header of {self.size:,} bytes", hint="it looks like a bomb")
 
     def _proc_sparse(self, *_: object) -> NoReturn:
@@ -302,6 +309,17 @@ class CheckedInfo(tarfile.TarInfo):
 
 LONGEST_RUN = 100
 """Digits one after another in a header: of names and times."""
+_TYPE_AT = 156
+"""Where in a tar header its type is."""
+_TELLING = (
+    tarfile.XHDTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+"""Types of headers that tell more of the next member."""
+LARGE = 8 << 30
+"""Bytes of a member that its own header has no room for. A smaller size said elsewhere is one that not all programs read."""
 _RUN, _LENGTH = re.compile(rb"\d{%d}" % (LONGEST_RUN + 1)), re.compile(rb"([1-9]\d{0,7}) [^=\n]+=")
 
 
@@ -314,6 +332,8 @@ def _is_plain_pax(header: bytes) -> bool:
         found = _LENGTH.match(header, at)
         after = at + int(found[1]) if found else end
         if found is None or found.end() >= after or header[after - 1 : after] != b"\n":
+            return False
+        if found[0].endswith(b" size=") and int(header[found.end() : after - 1]) < LARGE:
             return False
         at = after
     return True
@@ -369,7 +389,8 @@ def _kind(member: tarfile.TarInfo) -> Kind:
     if member.isdir():
         return "folder"
     if member.issym():
-        return "link"
+        # Some programs pass over so many bytes then, others take them for members.
+        return "odd" if member.size else "link"
     if member.islnk():
         return "hard link"
     # What is sparse would be larger than what is read.

@@ -354,6 +354,50 @@ def test_what_is_not_wanted_counts_too(tmp_path: Path, name: str, monkeypatch: p
         unpack(made, tmp_path / "out", where=lambda path: None, budget=Budget.of(made, entries=10))
 
 
+def telling(kind: bytes, content: bytes) -> bytes:
+    return header("more", kind, len(content)) + content.ljust(512, b"\0")
+
+
+PATH, SIZE = b"9 path=b\n", b"10 size=0\n"
+BODY = b"good".ljust(512, b"\0")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        telling(tarfile.XHDTYPE, PATH) + telling(tarfile.XHDTYPE, PATH.replace(b"b", b"c")),
+        telling(tarfile.XHDTYPE, PATH) + telling(tarfile.GNUTYPE_LONGNAME, b"c\0"),
+        telling(tarfile.GNUTYPE_LONGNAME, b"c\0") + telling(tarfile.XHDTYPE, PATH),
+        telling(tarfile.GNUTYPE_LONGNAME, b"c\0") * 2,
+        telling(tarfile.XHDTYPE, SIZE),
+    ],
+)
+def test_a_member_of_which_programs_read_different_things_is_refused(tmp_path: Path, content: bytes) -> None:
+    """GNU tar, busybox and Python differ in which of two headers counts, and in whether a size does."""
+    archive = tmp_path / "two.tar"
+    archive.write_bytes(content + header("a", FILE, 4) + BODY + bytes(1024))
+    with pytest.raises(BadArchive), opened(archive) as members:
+        list(members)
+
+
+def test_a_link_with_content_is_odd(tmp_path: Path) -> None:
+    archive = tmp_path / "link.tar"
+    archive.write_bytes(header("s", LINK, 512) + header("a", FILE, 4) + BODY + bytes(1024))
+    with opened(archive) as members:
+        assert next(members).kind == "odd"
+
+
+def test_gnus_two_headers_of_one_member_are_read(tmp_path: Path) -> None:
+    long = "a/" * 60 + "name"
+    info = tarfile.TarInfo(long)
+    info.type, info.linkname = LINK, long.replace("name", "leads")
+    archive = tmp_path / "gnu.tar"
+    archive.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    with opened(archive) as members:
+        (member,) = members
+        assert (str(member.path), member.link) == (long, info.linkname)
+
+
 @pytest.mark.parametrize("zeros", [512, 1024, 10240])
 def test_what_lies_behind_a_tars_end_is_refused(tmp_path: Path, zeros: int) -> None:
     """Some programs read on behind one block of zeros, and would unpack other files than were looked at."""
