@@ -127,33 +127,52 @@ Error Session::fill(const Batch &batch, Work &work, bool all) const {
         work.starts.push_back(uint32_t(work.ids.size()));
     }
     work.tokens = work.ids.size();
-    work.vectors.assign(batch.rows * header_.dimension, 0);
-    work.given.assign(all ? work.tokens * header_.given : 0, 0);
     return {};
 }
 
-void Session::reserve(Work &work) const {
-    const size_t wanted = work.tokens;
-    size_t longest = 0;
-    for (size_t text = 0; text + 1 < work.starts.size(); text++)
+size_t Session::rows_for(const Work &work, const Buffer &buffer) const {
+    return buffer.kept ? work.tokens : work.lanes > 1 ? work.lanes * TOGETHER : std::min(work.tokens, TOGETHER);
+}
+
+// Whether addresses count the bytes of all that a batch takes: of 32 bits, a plan of wide buffers could ask for more.
+bool Session::is_countable(const Work &work, size_t longest, size_t widest, size_t given) const {
+    if (sizeof(size_t) == sizeof(uint64_t)) return true;
+    const uint64_t texts = work.starts.size() - 1, tokens = work.tokens;
+    uint64_t bytes = sizeof(float) * (texts * header_.dimension + tokens * given + uint64_t(work.lanes) * (longest + 3 * KEYS) * (2 * widest + PANEL));
+    for (size_t at = 0; at < header_.buffers; at++)
+        bytes += uint64_t(rows_for(work, buffers_[at])) * buffers_[at].width * buffers_[at].bytes + ALIGNMENT;
+    return bytes <= SIZE_MAX / 2;
+}
+
+Error Session::reserve(Work &work, bool all) const {
+    const size_t texts = work.starts.size() - 1;
+    size_t longest = 0, widest = 0, room = 0;
+    for (size_t text = 0; text < texts; text++)
         longest = std::max<size_t>(longest, work.starts[text + 1] - work.starts[text]);
-    size_t room = 0;
+    for (size_t at = 0; at < header_.steps; at++)
+        if (steps_[at].operation == ATTENTION || steps_[at].operation == ROTATE) widest = std::max<size_t>(widest, steps_[at].sizes[2]);
+    work.lanes = std::clamp<size_t>(work.tokens / SHARED, 1, threads_);
+    const size_t given = all ? header_.given : 0;
+    if (!is_countable(work, longest, widest, given))
+        return fail(RUNTIME, "so many tokens at once take more memory than there can be", "shorter texts, or fewer at once");
+    work.vectors.assign(texts * header_.dimension, 0);
+    work.given.assign(work.tokens * given, 0);
     for (size_t at = 0; at < header_.steps; at++)
         if (steps_[at].operation == ATTENTION) room = std::max(room, attention_room(longest, steps_[at].sizes[2]));
-    work.lanes = std::clamp<size_t>(wanted / SHARED, 1, threads_);
     work.room = room;
     if (work.attention.size() < room * work.lanes) work.attention.resize(room * work.lanes);
     turn(work, longest);
-    if (wanted <= work.capacity) return;
-    work.capacity = wanted;
+    if (work.tokens <= work.capacity) return {};
+    work.capacity = work.tokens;
     work.buffers.clear();
     work.ranges.clear();
     for (size_t at = 0; at < header_.buffers; at++) {
         const Buffer &buffer = buffers_[at];
-        const size_t rows = buffer.kept ? wanted : work.lanes > 1 ? work.lanes * TOGETHER : std::min(wanted, TOGETHER);
+        const size_t rows = rows_for(work, buffer);
         work.buffers.emplace_back(new uint8_t[rows * buffer.width * buffer.bytes + ALIGNMENT]);
         work.ranges.emplace_back(buffer.bytes == 1 ? rows : 0);
     }
+    return {};
 }
 
 size_t Session::row_of(uint32_t buffer, const Few &few) const { return buffers_[buffer].kept ? few.first : few.lane * TOGETHER; }
@@ -403,7 +422,7 @@ Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vec
                                  std::to_string(tokens->width), TRY_SELF_TEST);
     auto work = take();
     if (Error error = fill(batch, *work, all)) return error;
-    reserve(*work);
+    if (Error error = reserve(*work, all)) return error;
     compute(*work);
     if (work->unread) return fail(RUNTIME, "the plan's file cannot be read any more", COPY_AGAIN);
     vectors.insert(vectors.end(), work->vectors.begin(), work->vectors.end());

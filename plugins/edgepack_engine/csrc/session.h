@@ -58,7 +58,9 @@ private:
     std::unique_ptr<Work> take() const;
     void give(std::unique_ptr<Work> work) const;
     Error fill(const Batch &batch, Work &work, bool all) const;
-    void reserve(Work &work) const;
+    Error reserve(Work &work, bool all) const;
+    size_t rows_for(const Work &work, const Buffer &buffer) const;
+    bool is_countable(const Work &work, size_t longest, size_t widest, size_t given) const;
     void compute(Work &work) const;
     void compute_stages(Work &work, Progress &progress) const;
     void compute_rows(Work &work, size_t step, size_t end, const Few &few) const;

@@ -5,6 +5,7 @@ import platform
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import brotli
 import numpy as np
@@ -13,7 +14,7 @@ from benchmarks import same_bits
 from tests.plugins.engine.test_bits import DIGESTS, plans, texts
 
 from edgepack.plugins.context import HostContext
-from edgepack_engine.plan import Operation, Plan, write_plan
+from edgepack_engine.plan import Buffer, Operation, Plan, Pooled, Rows, Step, write_plan
 from edgepack_engine.wasm import FORMS, MODULE, RELAXED, wasm_module
 from edgepack_web.foundry.binary import IMPORT, sections
 from edgepack_web.npm.node import find_node
@@ -129,6 +130,37 @@ def test_a_plan_that_is_none_is_said_to_be_damaged(module: Path, ids: Path, tmp_
         assert made.stdout == b""
         assert b"BundleError" in made.stderr
         assert b": the plan is damaged: it is not the plan that was made, in which " in made.stderr
+
+
+def wide_plan() -> Plan:
+    """Four megabytes of numbers a token, kept: 1,025 tokens are more than 32 bits count."""
+    wide, pooled = Buffer(width=(1 << 20) - 64), Buffer(width=16)
+    table: list[Any] = [np.zeros((1, wide.width), np.int8), np.ones(1, "<f4")]
+    first = Step(
+        operation=Operation.LOOKUP,
+        inputs=(int(Rows.TYPES),),
+        outputs=[wide],
+        sizes=(wide.width, 1, 0, 0),
+        tensors=table,
+    )
+    text = Step(
+        operation=Operation.POOL,
+        inputs=(wide,),
+        outputs=[pooled],
+        sizes=(int(Pooled.FIRST), 16, 0),
+        tensors=[],
+    )
+    return Plan(steps=(first,), pooled=(text,), vector=pooled, dimension=16, longest=2048)
+
+
+def test_a_plan_whose_numbers_have_more_bytes_than_an_address_counts(module: Path, tmp_path: Path) -> None:
+    write_plan(wide_plan(), tmp_path / "plan")
+    (tmp_path / "ids").write_text(" ".join(["1"] * 1025) + "\n")
+    made = run(tmp_path / "plan", tmp_path / "ids", module)
+    assert made.returncode == 1 and made.stdout == b""
+    assert "RuntimeError: so many tokens at once take more memory" in made.stderr.decode()
+    (tmp_path / "ids").write_text("1 1 1\n")
+    assert run(tmp_path / "plan", tmp_path / "ids", module).returncode == 0
 
 
 def test_tokens_that_the_plan_does_not_take(module: Path, tmp_path: Path) -> None:

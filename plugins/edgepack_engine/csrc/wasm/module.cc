@@ -58,6 +58,7 @@ EXPORT(longest) uint32_t longest() { return module().header.longest; }
 // Memory for the next batch, 32 bits each: how many tokens each text has, then all ids, then all types.
 EXPORT(batch) uint32_t *next_batch(size_t texts, size_t tokens) {
     Module &mine = module();
+    if (texts + 2 * uint64_t(tokens) > SIZE_MAX / sizeof(uint32_t)) abort();
     mine.texts = texts, mine.count = tokens;
     mine.tokens.assign(texts + 2 * tokens, 0);
     return mine.tokens.data();
@@ -76,6 +77,8 @@ EXPORT(embed) const float *embed_batch() {
     }
     if (!mine.encoder || counted != mine.count)
         return said(embed::fail(embed::USAGE, "no plan is open, or the texts have not as many tokens as was said")), nullptr;
+    if (uint64_t(batch.rows) * batch.length > SIZE_MAX / (4 * sizeof(int64_t)))
+        return said(embed::fail(embed::USAGE, "texts of so many tokens at once take more memory than there can be")), nullptr;
     const size_t places = batch.rows * batch.length;
     batch.ids.assign(places, 0), batch.mask.assign(places, 0), batch.types.assign(places, 0);
     for (size_t row = 0; row < batch.rows; row++)
