@@ -144,7 +144,6 @@ def try_patch(patch: Patch, known: Tree, new: Tree) -> Place:
 
 
 def finds_all(patch: Patch, text: str) -> bool:
-    """Whether all that a patch looks for is in a text."""
     return all(pattern.search(patch.spelled(text)) for pattern in patch.must_find)
 
 

@@ -51,7 +51,6 @@ _TERMS = (
 
 
 def cuda_terms(library: str, wheel: Wheel, *, how: str = "unmodified") -> str:
-    """Terms of a library of CUDA."""
     return _TERMS.format(name=library, wheel=wheel.requirement, how=how)
 
 

@@ -1,7 +1,5 @@
 """``Client.get_executor()``: Dask gives a cell to another worker when one dies, and gives a cell up that killed several."""
 
-from __future__ import annotations
-
 import logging
 import tempfile
 from collections.abc import Callable, Iterator

@@ -116,7 +116,6 @@ def read_shape(config: Mapping[str, Any]) -> EncoderShape:
 
 
 def read_distances(config: Mapping[str, Any]) -> Distances:
-    """Reads the table of distances."""
     said = config.get("pos_att_type") or []
     parts = [each.strip() for each in said.lower().split("|")] if isinstance(said, str) else list(said)
     if not config.get("relative_attention"):

@@ -60,8 +60,6 @@ class Kinds:
 
 @dataclass(frozen=True, kw_only=True)
 class Attended:
-    """One attention."""
-
     query: Projection
     key: Projection
     value: Projection

@@ -197,7 +197,6 @@ def packed(weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
 
 
 def write_plan(plan: Plan, destination: Path) -> None:
-    """Write a plan to a file."""
     buffers, places = shared_buffers(plan)
     content = bytearray(HEADER.size)
 

@@ -41,7 +41,7 @@ class Wanted:
     name: str | None = None
     """Called that; ``None``: as the old one is."""
     least_version: str | None = None
-    """Not older than that; ``None``: than the old one, where both say a version."""
+    """Not older than that; ``None``: than the old one, where that says a version."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,13 +128,15 @@ def _require(made: Bundle, old: Bundle, wanted: Wanted) -> None:
         raise BundleError(
             f"the delta makes {made.name}, not {name}", hint=f"if that is wanted: --name {made.name}"
         )
-    if wanted.least_version is not None:
-        require_version(made, wanted.least_version)
-    elif (least := version_of(old)) is not None and (version := version_of(made)) is not None:
-        try:
-            require_version(made, least)
-        except SignatureError as error:
+    least = wanted.least_version or version_of(old)
+    if least is None:
+        return
+    try:
+        require_version(made, least)
+    except SignatureError as error:
+        if wanted.least_version is None and (version := version_of(made)) is not None:
             raise SignatureError(error.message, hint=f"if that is wanted: --min-version {version}") from error
+        raise
 
 
 def version_of(bundle: Bundle) -> str | None:

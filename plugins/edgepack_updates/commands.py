@@ -121,7 +121,7 @@ def delta(old: Path, new: Path, output: Path, force: bool, as_json: bool) -> Non
 @click.option(
     "--min-version",
     metavar="VERSION",
-    help="Reject a new bundle that is older, e.g. 1.2.0.  [default: BUNDLE's version, if both have one]",
+    help="Reject a new bundle that is older, e.g. 1.2.0.  [default: BUNDLE's version, if it has one]",
 )
 @common_options
 def apply(

@@ -51,8 +51,6 @@ class DeltaStep:
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaPlan:
-    """Plan of a delta, as the delta states it."""
-
     old: str
     """SHA-256 of the old bundle's manifest.json."""
     new: str

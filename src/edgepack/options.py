@@ -31,7 +31,6 @@ def read_options(target: Target, known: OptionTable) -> dict[str, Any]:
 
 
 def defaults_of(known: OptionTable) -> dict[str, Any]:
-    """Each option with its default."""
     return {name: value[0] if isinstance(value, tuple) else value for name, value in known.items()}
 
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { openBrowser } from "./browser.mjs";
-import { cosine, embedHere, failureOf, openSite, SHARED } from "./site.mjs";
+import { cosine, embedHere, failureOf, keptOf, openSite, SHARED } from "./site.mjs";
 
 const bundle = process.env.BUNDLE;
 const golden = JSON.parse(readFileSync(join(bundle, "golden.json"), "utf8"));
@@ -65,13 +65,74 @@ test("where the browser gives no room, everything works and is downloaded again"
   onPage({}, async (page, site) => {
     await page.send("Storage.overrideQuotaForOrigin", { origin: new URL(site.url).origin, quotaSize: 1000 });
     requireRight((await page.run(embedHere, site.url, golden.texts)).vectors);
-    const kept = await page.run(async (url) => (await (await caches.open(`edgepack:${url}`)).keys()).length, site.url);
-    assert.ok(kept < document_.assets.length / 2, `${kept} files were kept`);
+    const kept = await page.run(keptOf, site.url);
+    assert.ok(kept.length < document_.assets.length / 2, `${kept.length} files were kept`);
     site.asked = [];
     await page.send("Page.reload", {});
     await page.until(() => document.readyState === "complete");
     requireRight((await page.run(embedHere, site.url, golden.texts)).vectors);
     assert.ok(site.asked.some((path) => /ort-.*wasm/.test(path)));
+  }));
+
+const loadedOnce = (page, site) => page.run(embedHere, site.url, golden.texts).then(({ vectors }) => requireRight(vectors));
+
+/** Another visit: the page's modules are gone, what is kept is not. */
+async function again(page) {
+  await page.send("Page.reload", {});
+  await page.until(() => document.readyState === "complete");
+}
+
+test("a later visit starts what is kept while the host is still asked whether it has another", () =>
+  onPage({}, async (page, site) => {
+    await loadedOnce(page, site);
+    await again(page);
+    const worker = new Promise((resolve) => {
+      site.meddle = (path, response) => {
+        if (path === `/${document_.worker.path}`) resolve();
+        // Answered when the worker was asked for, which it names.
+        if (path === "/bundle.json") worker.then(() => response.writeHead(200).end(JSON.stringify(document_)));
+        return path === "/bundle.json";
+      };
+    });
+    await loadedOnce(page, site);
+  }));
+
+test("where the host has another than was kept, nothing of that one is answered", () =>
+  onPage({}, async (page, site) => {
+    await loadedOnce(page, site);
+    await again(page);
+    const changed = { ...document_, name: "another", model: { ...document_.model, maxLength: 7 } };
+    site.meddle = (path, response) => path === "/bundle.json" && (response.writeHead(200).end(JSON.stringify(changed)), true);
+    const found = await page.run(async (url) => {
+      const { load } = await import(`${url}embed.mjs`);
+      const embedder = await load(url);
+      const [cut, whole] = await embedder.embed(["one two three four five", "one two three four five six seven eight nine"]);
+      return { info: embedder.info, same: (await load(url)) === embedder, cut: cut.join() === whole.join() };
+    }, site.url);
+    assert.deepEqual([found.info.name, found.info.maxLength, found.same, found.cut], ["another", 7, true, true]);
+  }));
+
+test("what the browser's disk has made of a piece is fetched again", () =>
+  onPage({}, async (page, site) => {
+    await loadedOnce(page, site);
+    const piece = document_.model.parts[0].path.split("/").pop();
+    for (const damage of [8, 0]) {
+      await again(page);
+      await page.run(async (url, name, length) => {
+        const root = await navigator.storage.getDirectory();
+        const folder = await root.getDirectoryHandle(`edgepack:${encodeURIComponent(url)}`);
+        const file = await (await folder.getFileHandle(name)).createWritable({ keepExistingData: length > 0 });
+        await file.write(new Uint8Array(length));
+        await file.close();
+      }, site.url, piece, damage);
+      site.asked = [];
+      await loadedOnce(page, site);
+      assert.deepEqual([...new Set(site.asked.filter((path) => /model/.test(path)).map((path) => path.replace(/\.(br|gz)$/, "")))], [`/assets/${piece}`]);
+    }
+    site.asked = [];
+    await again(page);
+    await loadedOnce(page, site);
+    assert.deepEqual(site.asked.filter((path) => /model/.test(path)), []);
   }));
 
 test("on plain http, where there is no Cache Storage and nothing to check digests with, it works", () =>

@@ -50,3 +50,13 @@ export const failureOf = async (url, options) => {
   const { load } = await import(`${url}embed.mjs`);
   return load(url, options).then(() => "loaded", (error) => `${error.name}: ${error.message}`);
 };
+
+/** In a page: names of what the browser keeps of a bundle, in Cache Storage and in files of the origin's. */
+export const keptOf = async (url) => {
+  const cached = await (await caches.open(`edgepack:${url}`)).keys();
+  const root = await navigator.storage.getDirectory();
+  const folder = await root.getDirectoryHandle(`edgepack:${encodeURIComponent(url)}`).catch(() => undefined);
+  const names = cached.map((request) => request.url.split("/").pop());
+  for await (const name of folder?.keys() ?? []) names.push(name);
+  return names;
+};

@@ -595,14 +595,6 @@ def test_needs_that_are_not_known_are_not_claimed_to_be_met(
         reduce_runtime(None, platform=Platform(os="linux", arch="x86_64"), context=own)
 
 
-def test_a_plugin_of_interface_1_is_told_so(kiosk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(kiosk, monkeypatch, ("edgepack_specs", "edgepack_builders"))
-    host = load_plugins()
-    info = next(plugin for plugin in host.plugins if plugin.name == "kiosk")
-    assert "written for plugin interface 1" in info.error
-    assert "linux" in host.builders
-
-
 def test_an_unknown_axis_is_refused(kiosk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(kiosk, monkeypatch, ('axis="builder"', 'axis="flavour"'))
     info = next(plugin for plugin in load_plugins().plugins if plugin.name == "kiosk")

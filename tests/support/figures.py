@@ -1,11 +1,15 @@
-"""Figures of targets as pages show them: rows of what ``benchmarks/targets.py`` measured."""
+"""Figures as pages show them: of targets, which ``benchmarks/targets.py`` measured, and tables that other commands recorded."""
 
+import json
+import re
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from edgepack.plugins.host import PluginHost, load_plugins
 from edgepack.records.target import Target
 from edgepack.suitability.measured import Made, measured
+from tests.support.golden import ROOT
 
 DEVICES = {
     ("linux", "x86_64"): "Linux on x86-64",
@@ -17,6 +21,8 @@ DEVICES = {
     ("macos", "aarch64"): "macOS on arm64",
     ("macos", "x86_64"): "macOS on x86-64",
 }
+MEASURED = ROOT / "benchmarks/measured"
+"""A table each, with the command, the machine and the date, as ``benchmarks/record.py`` writes them."""
 FIRST = (("linux", "x86_64"), ("linux", "aarch64"), ("web", "wasm32"))
 HEAD = "| device | `--target` | best for | download, MB | speed | cosine: mean, lowest |\n|---|---|---|---|---|---|\n"
 
@@ -93,3 +99,41 @@ def figures_of_targets() -> set[str]:
                 }
             found |= {f"{made.mean_cosine:.4f}", f"{made.min_cosine:.4f}"}
     return found
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """One file of ``MEASURED``."""
+    found: dict[str, Any] = json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def recorded_table(name: str) -> str:
+    """What was recorded, for a page: where from, and the table."""
+    found = recorded(name)
+    rows = [found["columns"], ["---"] * len(found["columns"]), *found["rows"]]
+    lines = [f"| {' | '.join(row)} |".replace("|  |", "| |").replace("|  |", "| |") for row in rows]
+    by = f"`{found['command']}`" if found["command"] else "By a script that is not kept"
+    notes = "".join(f"\n\n{note}" for note in found.get("notes", ()))
+    return f"\n{by}; {found['machine']}; {found['date']}:\n\n" + "\n".join(lines) + f"{notes}\n\n"
+
+
+def bundle_table() -> str:
+    """Folders and archives of every bundle that was measured."""
+    rows = [
+        f"| `{target.name}` | {made.recipe} | {megabytes(made.folder)} | {megabytes(made.archive)} | {cosines(made)} |"
+        for target, bundles in targets()
+        for made in bundles
+    ]
+    head = [
+        "| `--target` | recipe | folder MB | archive MB | cosine: mean, lowest |",
+        "|---|---|---|---|---|",
+    ]
+    return "\n".join(("", *head, *rows, "", ""))
+
+
+def recorded_numbers() -> set[float]:
+    """Every number that was recorded, in cells and in notes."""
+    found = [recorded(file.stem) for file in MEASURED.glob("*.json")]
+    texts = [text for each in found for row in (*each["rows"], each.get("notes", ())) for text in row]
+    numbers = [number for text in texts for number in re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?", text)]
+    return {float(number.replace(",", "")) for number in numbers}

@@ -1,10 +1,23 @@
-"""Figures that pages cite: each is in the data that a command wrote, or on the page that says by which command it was measured."""
+"""Figures that pages cite: each is in data that a command wrote, and tables are shown as they are there."""
 
+import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
-from tests.support.figures import device_of, figures_of_targets, target_table, targets
+from benchmarks import record
+from tests.support.figures import (
+    MEASURED,
+    bundle_table,
+    device_of,
+    figures_of_targets,
+    recorded,
+    recorded_numbers,
+    recorded_table,
+    target_table,
+    targets,
+)
 from tests.support.golden import ROOT
 
 from edgepack.models.find.catalogue import load_catalogue
@@ -12,28 +25,34 @@ from edgepack.models.find.catalogue import load_catalogue
 PAGES = (
     "README.md",
     "docs/index.md",
+    "docs/benchmarks.md",
+    "docs/recipes.md",
     "docs/targets.md",
     "docs/web.md",
     "docs/explanation/comparison.md",
     "docs/howto/choose-recipe.md",
 )
-SOURCES = ("docs/benchmarks.md", "docs/runner.md", "docs/recipes.md")
-"""Pages on which each table is below its command."""
 FIGURE = re.compile(
     r"(?<![\w.,])\d[\d.,]*(?:\.\d+)? (?:kB|MB|GB|bytes|ms|s|min|%|\u00d7|texts/s|requests/s)(?![\w/])"
     r"|(?<![\w.])\d[\d.]*%|(?<![\w.])0\.9\d{3}(?!\d)"
 )
-BEGIN, END = "<!-- begin targets -->\n", "<!-- end targets -->"
+BLOCK = re.compile(r"(?<=<!-- begin )([\w -]+) -->\n(.*?)(?=<!-- end \1 -->)", re.DOTALL)
+"""What a page shows of a file, which is written there by ``pytest --update-golden``."""
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def shown(page: str, name: str) -> str:
+    """What a block of a page should be."""
+    if name == "targets":
+        return target_table(first=page == "README.md")
+    return bundle_table() if name == "bundles of targets" else recorded_table(name)
 
 
 def said_on(page: str) -> set[str]:
-    return set(FIGURE.findall((ROOT / page).read_text(encoding="utf-8")))
-
-
-def numbers(page: str) -> set[float]:
-    """All numbers of a page, whose units are in heads of tables."""
-    found = re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?", (ROOT / page).read_text(encoding="utf-8"))
-    return {float(each.replace(",", "")) for each in found}
+    return set(FIGURE.findall(text_of(page)))
 
 
 def is_one_of(figure: str, measured: set[float]) -> bool:
@@ -54,29 +73,38 @@ def sizes_of_the_catalogue() -> set[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_each_figure_of_a_page_has_a_source(page: str) -> None:
     known = figures_of_targets() | sizes_of_the_catalogue()
-    measured = set().union(*map(numbers, SOURCES))
+    measured = recorded_numbers()
     config = {
         "30 MB",
         "17 MB",
         "4 MB",
     }  # budgets and limits that target files and pages of keys give as examples
     without = {figure for figure in said_on(page) - known - config if not is_one_of(figure, measured)}
-    assert without == set(), (
-        f"{page}: put it into a file that a command writes (benchmarks/targets.py), or on {SOURCES[0]}"
-    )
+    assert without == set(), f"{page}: benchmarks/record.py writes what a command measures below {MEASURED}"
 
 
-@pytest.mark.parametrize(("page", "first"), [("README.md", True), ("docs/targets.md", False)])
-def test_the_table_of_targets_is_what_was_measured(page: str, first: bool, update_golden: bool) -> None:
-    file: Path = ROOT / page
-    text = file.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    block, end, after = rest.partition(END)
-    assert end, f"{page} has no {BEGIN}"
+@pytest.mark.parametrize("page", PAGES)
+def test_tables_are_what_was_measured(page: str, update_golden: bool) -> None:
+    text = text_of(page)
+    written = BLOCK.sub(lambda found: f"{found[1]} -->\n{shown(page, found[1])}", text)
     if update_golden:
-        file.write_text(before + BEGIN + target_table(first=first) + END + after, encoding="utf-8")
-        block = target_table(first=first)
-    assert block == target_table(first=first), f"{page}: --update-golden writes it anew"
+        (ROOT / page).write_text(written, encoding="utf-8")
+    else:
+        assert text == written, f"{page}: --update-golden writes it anew"
+
+
+def test_each_file_of_measurements_is_a_table_of_a_page() -> None:
+    on_pages = {name for page in PAGES for name, _ in BLOCK.findall(text_of(page))}
+    assert {file.stem for file in MEASURED.glob("*.json")} == on_pages - {"targets", "bundles of targets"}
+    assert {"targets", "bundles of targets"} <= on_pages
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in MEASURED.glob("*.json")))
+def test_measurements_say_by_what_where_and_when(name: str) -> None:
+    found = recorded(name)
+    assert found["command"] or name == "padding", "its script is not kept"
+    assert found["machine"] and re.match(r"20\d\d-\d\d-\d\d", found["date"])
+    assert all(len(row) == len(found["columns"]) for row in found["rows"])
 
 
 def test_nothing_is_called_the_smallest_or_fastest_that_another_beats() -> None:
@@ -110,13 +138,23 @@ def test_a_figure_that_no_source_has_is_found(tmp_path: Path) -> None:
     ]
 
 
-def test_each_table_of_measurements_is_below_what_measured_it() -> None:
-    """Its section names the command, or says that there is none any more."""
-    text = (ROOT / SOURCES[0]).read_text(encoding="utf-8")
-    _, *sections = re.split(r"^##+ ", text, flags=re.MULTILINE)
-    tables = [each for each in sections if re.search(r"^\|", each, re.MULTILINE)]
-    command = re.compile(r"benchmarks/\w+\.py|`edgepack \w+|is not kept")
-    assert tables and [each.partition("\n")[0] for each in tables if not command.search(each)] == []
+def test_what_a_benchmark_shows_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "speed.py"
+    script.write_text(
+        "import sys\nfrom rich.console import Console\nfrom rich.table import Table\n"
+        "table = Table('', 'ms')\ntable.add_row('[bold]ours[/bold]', sys.argv[1])\nConsole().print('words', table)\n"
+    )
+    monkeypatch.setattr(record, "MEASURED", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["record.py", "speed", "--", str(script), "1.50"])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    record.main()
+    found = json.loads((tmp_path / "speed.json").read_text())
+    assert (found["columns"], found["rows"]) == (["", "ms"], [["ours", "1.50"]])
+    assert found["command"] == f"python {script} 1.50"
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", found["date"]) and "threads" in found["machine"]
+    monkeypatch.setattr(sys, "argv", ["record.py", "speed", "peaks", "--", str(script), "1.50"])
+    with pytest.raises(SystemExit, match="1 tables, for 2 names"):
+        record.main()
 
 
 def test_the_readme_is_short() -> None:

@@ -117,9 +117,16 @@ def test_the_gate_names_limits_that_were_missed_with_what_was_measured() -> None
     from edgepack.verifier.gate import _lowered
 
     missed = [
-        Figure(key="neighbour_agreement", name="a", value=0.8249, limit=0.9, unit="share"),
-        Figure(key="drawn.mean_cosine", name="b", value=0.98, limit=0.985),
-        Figure(key="mean_cosine", name="c", value=0.9812, limit=0.985),
+        Figure(
+            key="neighbour_agreement",
+            name="a",
+            value=0.8249,
+            limit=0.9,
+            limited_by="min_agreement",
+            unit="share",
+        ),
+        Figure(key="drawn.mean_cosine", name="b", value=0.98, limit=0.985, limited_by="min_cosine"),
+        Figure(key="mean_cosine", name="c", value=0.9812, limit=0.985, limited_by="min_cosine"),
     ]
     assert list(_lowered(missed)) == ["--set model.min_agreement=0.824", "--set model.min_cosine=0.98"]
     assert list(_lowered([*missed, Figure(key="sts", name="d", value=1, limit=0.5)])) == []

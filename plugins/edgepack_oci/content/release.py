@@ -15,8 +15,6 @@ MODEL_TAG = "{tag}-modelpack"
 
 @dataclass(frozen=True, kw_only=True)
 class Packed:
-    """One bundle."""
-
     name: str
     platform: str
     """``linux/amd64``"""

@@ -1,5 +1,6 @@
 """A folder as OCI lays images out (image-layout.md): what skopeo, podman and others read without a registry."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,8 +100,6 @@ class OciLayout:
         return content
 
     def _require(self, path: Path, digest: str) -> None:
-        import hashlib
-
         try:
             if path.exists() and not path.is_file():  # a pipe would be waited for
                 raise DownloadError(f"{path} is no file", hint="copy the whole folder again")

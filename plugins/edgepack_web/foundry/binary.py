@@ -104,7 +104,6 @@ def sections(module: bytes) -> list[WasmSection]:
 
 
 def encode_module(parts: Sequence[WasmSection]) -> bytes:
-    """A module of these sections."""
     pieces = [MAGIC]
     for part in parts:
         pieces += [bytes([part.id]), encode_u32(len(part.content)), part.content]

@@ -95,7 +95,6 @@ MODULE = Form(
 
 
 def without_names(module: bytes) -> bytes:
-    """The module without the names of its functions."""
     return encode_module([part for part in sections(module) if part.name != "name"])
 
 

@@ -1,6 +1,7 @@
-// The bundle's files: fetched in parts, checked by their SHA-256, kept in Cache Storage for visits without a network.
+// The bundle's files: fetched in parts, checked by their SHA-256, kept for visits without a network.
 
-import { addressOf, inNode, keptBytes, openCache } from "./platform.mjs";
+import { openKept } from "./kept.mjs";
+import { addressOf, inNode } from "./platform.mjs";
 
 const TRIES = 4;
 const AT_ONCE = 3;
@@ -24,7 +25,7 @@ export class IntegrityError extends Error {
 
 /** The files of one bundle. */
 export class Assets {
-  #cache;
+  #store;
   /** Endings of files that this host sends as they are: of those the compressed copies are asked for at once. */
   #plain = new Set();
 
@@ -36,7 +37,7 @@ export class Assets {
   constructor(base, keep, { patience = PATIENCE } = {}) {
     this.base = base;
     this.patience = patience;
-    this.#cache = keep ? openCache(base) : undefined;
+    this.#store = keep ? openKept(base) : undefined;
   }
 
   url(path) {
@@ -58,11 +59,17 @@ export class Assets {
       if (cached) counts.cached += bytes;
       onProgress?.({ ...counts, total });
     };
-    const queue = wanted.slice();
+    const queue = [];
     const lane = async () => {
       for (let next; (next = queue.shift()); ) next.into(await this.fetchOne(next.asset, either, tell));
     };
     try {
+      // What is kept is asked for all at once.
+      await Promise.all(wanted.map(async (next) => {
+        const kept = await this.#kept(next.asset, tell);
+        if (kept) next.into(kept);
+        else queue.push(next);
+      }));
       await Promise.all(Array.from({ length: AT_ONCE }, lane));
     } catch (error) {
       stop.abort();
@@ -74,26 +81,35 @@ export class Assets {
 
   /** @param {Asset} asset @param {AbortSignal} [signal] @returns {Promise<Uint8Array>} */
   async fetchOne(asset, signal, tell = () => {}) {
-    const cache = await this.#cache;
+    const kept = await this.#kept(asset, tell);
+    if (kept) return kept;
+    const store = await this.#store;
     const url = this.url(asset.path);
-    const kept = await keptBytes(cache, url);
-    // What a browser's disk has made of it is no reason to fail: it is fetched again, and put in its place.
-    if (kept && (await isSound(kept, asset))) {
-      tell(kept.length, true);
-      return kept;
-    }
-    // Of two tabs that open at the same time one fetches, and the other finds it in the cache.
-    if (cache && globalThis.navigator?.locks && !tell.alone) {
+    // Of two tabs that open at the same time one fetches, and the other finds it kept.
+    if (store && globalThis.navigator?.locks && !tell.alone) {
       const alone = Object.assign((...counts) => tell(...counts), { alone: true });
       return navigator.locks.request(url, { signal }, () => this.fetchOne(asset, signal, alone));
     }
     const bytes = await this.#fetchSound(asset, url, signal, tell);
     try {
-      await cache?.put(url, new Response(bytes, { headers: { "content-type": typeOf(asset.path) } }));
+      await store?.put(url, bytes, typeOf(asset.path));
     } catch {
       // No room: the page works, the next visit downloads again.
     }
     return bytes;
+  }
+
+  /** Nothing where there is none. What a browser's disk has made of one is no reason to fail: another is put in its place. */
+  async #kept(asset, tell) {
+    const store = await this.#store;
+    const url = this.url(asset.path);
+    let kept = await store?.file(url);
+    if (kept?.length !== asset.size) {
+      kept = await store?.cached(url);
+      if (!kept || !(await isSound(kept, asset))) return undefined;
+    }
+    tell(kept.length, true);
+    return kept;
   }
 
   async #fetchSound(asset, url, signal, tell) {
@@ -144,13 +160,6 @@ export class Assets {
     } finally {
       watch.end();
     }
-  }
-
-  /** Forget what an earlier version of the bundle left in the cache. */
-  async prune(paths) {
-    const cache = await this.#cache;
-    const named = new Set(paths.map((path) => this.url(path)));
-    for (const request of (await cache?.keys()) ?? []) if (!named.has(request.url)) await cache.delete(request);
   }
 }
 

@@ -1,7 +1,8 @@
 // bundle.json: where it lies, what it says, and which of its runtimes this page can have.
 
 import { EmbedError } from "./errors.mjs";
-import { inDeno, inNode, keptBytes, openCache } from "./platform.mjs";
+import { openKept } from "./kept.mjs";
+import { inDeno, inNode } from "./platform.mjs";
 
 const SCHEMA = 1;
 const MOST_THREADS = 4;
@@ -22,18 +23,38 @@ export function folderOf(url, own) {
   return folder.endsWith("/") ? folder : `${folder}/`;
 }
 
-/** bundle.json from the network; without one, as it was when everything that it names was fetched. */
-export async function readBundle(base, { cache, signal }) {
+/**
+ * The texts of bundle.json: `kept`, as it was when everything that it names was fetched, and the promise `newest` of what the
+ * host has, which without a network is the one that was kept. `keep` keeps one whose files are all there, and drops those of others.
+ */
+export function readBundle(base, { cache, signal }) {
   const url = new URL("bundle.json", base);
-  const store = cache ? await openCache(base) : undefined;
-  try {
-    const text = await textOf(url, { signal });
-    return { bundle: parse(text, base), keep: () => store?.put(url.href, new Response(text)).catch(() => {}) };
-  } catch (error) {
-    signal?.throwIfAborted();
-    const kept = error.name === "DownloadError" ? await keptBytes(store, url.href) : undefined;
-    if (kept) return { bundle: parse(new TextDecoder().decode(kept), base), keep: () => {} };
+  const kept = cache ? remembered(base) : undefined;
+  const newest = textOf(url, { signal }).catch(async (error) => {
+    const before = cache && !signal?.aborted && error.name === "DownloadError" ? await (await openKept(base))?.cached(url.href) : undefined;
+    if (before) return new TextDecoder().decode(before);
     throw error;
+  });
+  newest.catch(() => {});
+  return { kept, newest, keep: (text) => (cache ? keep(base, url, text).catch(() => {}) : undefined) };
+}
+
+/** What it names stays; it is kept last, so that one that is kept is the only one that is there. */
+async function keep(base, url, text) {
+  const store = await openKept(base);
+  await store?.retain(new Set(JSON.parse(text).assets.map((path) => new URL(path, url).href)));
+  await store?.put(url.href, text, "application/json");
+  if (store && globalThis.document) localStorage.setItem(keyOf(base), text);
+}
+
+const keyOf = (base) => `edgepack:${base}`;
+
+/** There at once, which Cache Storage is not; but for pages alone. */
+function remembered(base) {
+  try {
+    return globalThis.document ? (localStorage.getItem(keyOf(base)) ?? undefined) : undefined;
+  } catch {
+    return undefined;
   }
 }
 
@@ -53,7 +74,8 @@ export async function textOf(url, { signal, integrity } = {}) {
   }
 }
 
-function parse(text, base) {
+/** Throws a BundleError. */
+export function parseBundle(text, base) {
   let bundle;
   try {
     bundle = JSON.parse(text);

@@ -25,7 +25,7 @@ export interface LoadOptions {
    * one a processor, four at most, in such a page with such a bundle; 1 elsewhere, in Node and in Deno.
    */
   threads?: number;
-  /** Keep files in Cache Storage, for visits without a network; true by default. */
+  /** Keep files in the browser's storage, for visits without a network; true by default. */
   cache?: boolean;
   /**
    * One of the bundle's runtimes by name, e.g. "stock"; by default its first that can run here with as many threads as asked

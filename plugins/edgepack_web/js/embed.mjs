@@ -5,7 +5,7 @@
 //     const embedder = await load();                       // or load("https://cdn.example/all-MiniLM-L6-v2/")
 //     const [vector] = await embedder.embed(["A man is eating food."]);
 
-import { chooseRuntime, folderOf, readBundle, requireWasm, textOf, usualThreads, wholeRuntime } from "./document.mjs";
+import { chooseRuntime, folderOf, parseBundle, readBundle, requireWasm, textOf, usualThreads, wholeRuntime } from "./document.mjs";
 import { EmbedError } from "./errors.mjs";
 import { openLink } from "./link.mjs";
 import { abortable, inNode } from "./platform.mjs";
@@ -50,7 +50,8 @@ function begin(key, base, options) {
   const [progress, restart, stop] = [new Set(), new Set(), new AbortController()];
   const forget = () => shared.get(key) === entry && shared.delete(key);
   const tell = (listeners) => (event) => listeners.forEach((listener) => listener(event));
-  const how = { ...options, signal: stop.signal, onProgress: tell(progress), onRestart: tell(restart), onClose: forget };
+  // One that nobody was given makes room for another under the same key.
+  const how = { ...options, signal: stop.signal, onProgress: tell(progress), onRestart: tell(restart), onClose: () => entry.given && forget() };
   const entry = { progress, restart, waiting: 0, given: false, embedder: open(base, how) };
   entry.embedder.catch(forget);
   entry.abandon = (reason) => {
@@ -65,11 +66,28 @@ function begin(key, base, options) {
 
 async function open(base, { signal, onProgress, ...asked }) {
   requireWasm();
-  const { bundle, keep } = await readBundle(base, { ...asked, signal });
-  const options = { ...asked, threads: asked.threads ?? usualThreads(bundle, asked) };
-  const embedder = new Embedder(base, bundle, options, await chooseRuntime(bundle, options));
+  const { kept, newest, keep } = readBundle(base, { ...asked, signal });
+  const made = async (text) => {
+    const bundle = parseBundle(text, base);
+    const options = { ...asked, threads: asked.threads ?? usualThreads(bundle, asked) };
+    return new Embedder(base, bundle, options, await chooseRuntime(bundle, options));
+  };
+  // A host seldom has another than was kept, which starts while it is asked.
+  const early = kept && (await made(kept).catch(() => {}));
+  const begun = early?.begin({ signal, onProgress });
+  begun?.catch(() => {});
+  const text = await newest.catch((error) => {
+    early?.close();
+    throw error;
+  });
+  if (early && text === kept) {
+    await begun;
+    return early;
+  }
+  early?.close();
+  const embedder = await made(text);
   await embedder.begin({ signal, onProgress });
-  await keep();
+  await keep(text);
   return embedder;
 }
 

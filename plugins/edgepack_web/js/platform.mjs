@@ -3,25 +3,6 @@
 export const inDeno = typeof Deno !== "undefined";
 export const inNode = typeof process === "object" && !!process.versions?.node && !inDeno;
 
-/** Cache Storage where there is any: not in Node, not on plain http, not where a browser forbids it (then even asking throws). */
-export async function openCache(base) {
-  try {
-    return await globalThis.caches?.open(`edgepack:${base}`);
-  } catch {
-    return undefined;
-  }
-}
-
-/** What the cache holds for an address; nothing where the browser's disk fails. */
-export async function keptBytes(cache, url) {
-  try {
-    const kept = await cache?.match(url);
-    return kept && new Uint8Array(await kept.arrayBuffer());
-  } catch {
-    return undefined;
-  }
-}
-
 /** The same promise, for one who may give up waiting. */
 export function abortable(promise, signal) {
   if (!signal) return promise;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -288,8 +289,6 @@ def verify(
     Exit code 13: verification failed; 20: the bundle was not verified; 21: it is not signed with --key; 24: a device failed, or has no
     record.
     """
-    import dataclasses
-
     from edgepack import python_api
 
     if require_device is not None and (devices or signature_only or options["run"]):
@@ -316,7 +315,7 @@ def verify(
     options |= {"write_vectors": write_vectors, "other_vectors": other_vectors}
     result = python_api.verify(path, **options, progress=True)
     if as_json:
-        print_json(dataclasses.asdict(result))
+        print_json(asdict(result))
     else:
         from edgepack.reports import text
 
@@ -326,10 +325,8 @@ def verify(
 
 
 def _say_required(path: Path, found: DeviceResult, as_json: bool) -> None:
-    import dataclasses
-
     if as_json:
-        print_json(dataclasses.asdict(found))
+        print_json(asdict(found))
     else:
         cosine = found.verification.mean_cosine
         say(
@@ -339,14 +336,10 @@ def _say_required(path: Path, found: DeviceResult, as_json: bool) -> None:
 
 def _say_devices(found: OnDevices, as_json: bool) -> None:
     """The table or JSON, and each failure in two lines; the exit code is the first's."""
-    import dataclasses
-
     from edgepack.recorded.devices import render_devices
 
     if as_json:
-        results, failures = (
-            [dataclasses.asdict(each) for each in some] for some in (found.results, found.failures)
-        )
+        results, failures = ([asdict(each) for each in some] for some in (found.results, found.failures))
         print_json({"results": results, "failures": failures, "record": str(found.record or "")})
     else:
         print_rich(render_devices(found))
@@ -361,8 +354,6 @@ def _say_devices(found: OnDevices, as_json: bool) -> None:
 
 
 def _say_signed(path: Path, options: Mapping[str, Any], as_json: bool) -> None:
-    import dataclasses
-
     from edgepack import python_api
 
     if options["key"] is None:
@@ -370,7 +361,7 @@ def _say_signed(path: Path, options: Mapping[str, Any], as_json: bool) -> None:
     asked = {name: options[name] for name in ("key", "min_version", "max_unpacked")}
     found = python_api.check_signature(path, **asked)
     if as_json:
-        print_json(dataclasses.asdict(found))
+        print_json(asdict(found))
     else:
         say(f"{found.name}: {found.files} files as signed with the key {found.key[:12]}…")
 

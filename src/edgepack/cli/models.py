@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +71,6 @@ def quantize(model: str | None, as_json: bool, **options: Any) -> None:
 
 def _as_dict(made: Quantized) -> dict[str, Any]:
     """Result as plain data (schema 1): the model that was made, and how near it is to the original."""
-    from dataclasses import asdict
-
     return {
         "schema": SCHEMA,
         "file": str(made.file),

@@ -317,7 +317,6 @@ class Search:
         return max(len(self.whole(hypothesis, text)) for text in self.observed.texts)
 
     def whole(self, hypothesis: Hypothesis, text: str) -> tuple[int, ...]:
-        """All tokens of a text."""
         read = cut(
             self.reader.read(hypothesis.prefix + text, hypothesis.reading),
             replace(hypothesis, length=1 << 30),

@@ -85,7 +85,6 @@ class Diagnosis:
 
     @property
     def line(self) -> str:
-        """The verdict in one line."""
         if not self.findings:
             return "same: these are the model's vectors"
         first, *more = self.findings

@@ -14,8 +14,6 @@ DATE = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class WheelMember:
-    """A file of a wheel."""
-
     name: str
     """Its path in the wheel."""
     content: Path | bytes

@@ -1,7 +1,5 @@
 """A platform: devices that runtimes can be made for, and how those are compiled, made, proved, tried and explained."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which platform makes runtimes for a device: those that plugins bring, edgepack's own among them, asked in turn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 

@@ -74,7 +74,6 @@ class Release:
         return replace(self, data=(folder, *self.data), partial_indexes=known)
 
     def trim(self, name: str) -> Patch:
-        """The patch that is a trim of this name."""
         return next(patch for patch in self.patches if patch.trim == name)
 
     @cached_property
@@ -109,6 +108,5 @@ class Release:
         return tuple(file for file in (own, other) if file)
 
     def _file(self, *names: str) -> Traversable | None:
-        """The first of these files that there is."""
         files = (folder / name for name in names for folder in self.data)
         return next((file for file in files if file.is_file()), None)

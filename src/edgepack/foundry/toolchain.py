@@ -1,7 +1,5 @@
 """What the foundry asks of a toolchain: a compiler for one platform, and what comes with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

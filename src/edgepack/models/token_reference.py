@@ -1,7 +1,5 @@
 """What the full-precision model gives beside a text's vector, on the stock ONNX Runtime: weights of tokens, and their vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -180,6 +180,7 @@ RESERVED = frozenset(
         "output",
         "as",
         "bench",
+        "budget",
         "check_reproducible",
         "force",
         "prices",

@@ -1,7 +1,5 @@
 """Finds plugins, targets and builders. One broken plugin is listed as broken and stops nobody else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -232,7 +230,6 @@ def _load(
         with hosted(info.name):
             with _failing("when it was imported"):
                 module = entry_point.load()
-            _refuse_interface_1(module)
             manager.register(module, name=info.name)
             manager.check_pending()  # a misspelt hook would otherwise pass in silence
             specs = [_checked(spec) for spec in _results(manager, info.name, "edgepack_specs", Spec)]
@@ -329,16 +326,6 @@ def _ending(specs: Iterable[Spec]) -> str:
         f"written for interface {api} of axis {axis}, edgepack {INTERFACES[axis].ends} ends it"
         for axis, api in old.items()
     )
-
-
-def _refuse_interface_1(module: object) -> None:
-    """Plugins of interface 1 are told so; their hook would otherwise be an unknown one."""
-    if hasattr(module, "edgepack_builders"):
-        raise PluginError(
-            f"it is written for plugin interface 1 (edgepack_builders); this edgepack speaks {INTERFACES['builder'].newest} "
-            "(edgepack_specs: a builder makes a runner that names its command, and the host runs it)",
-            hint="docs/plugins.md says what changed",
-        )
 
 
 def _refuse_duplicates(what: str, own: Iterable[str], known: Iterable[str]) -> None:

@@ -38,7 +38,6 @@ class Wanted:
 
     @property
     def reading(self) -> Reading:
-        """How the model is to be read."""
         return Reading(
             pooling=self.pooling,
             normalize=self.normalize,

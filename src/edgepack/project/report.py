@@ -68,7 +68,6 @@ def figures_of(result: Result) -> Figures:
 
 
 def row_of(result: Result) -> dict[str, str]:
-    """For ``COLUMNS``."""
     found = figures_of(result)
     return {
         "bundle": result.label,

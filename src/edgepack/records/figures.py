@@ -49,6 +49,8 @@ VALUES: Mapping[Unit, tuple[str, str]] = {
     "pairs": ("{:,} pairs", ""),
 }
 """How a value of each unit is written, and its limit."""
+Entry = tuple[str, str, float | None, str]
+"""Key, name, value and the key of the limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +64,8 @@ class Figure:
     """``None``: not measured, though it is asked for."""
     limit: float | None = None
     """``None``: nothing is asked of it. Of a loss: how far ``value`` may be from ``fp32``."""
+    limited_by: str = ""
+    """The key of a target that sets the limit of a vector's figure."""
     unit: Unit = "cosine"
     better: Literal["higher", "lower", "all"] = "higher"
     """``all``: whoever measured it refused the first that differed."""
@@ -170,71 +174,56 @@ def _vectors(found: Verification, limits: Mapping[str, float]) -> Iterator[Figur
     drawn = found.drawn
     texts = f"of {drawn.texts} texts drawn by seed {drawn.seed}" if drawn else ""
     mean, lowest = (drawn.mean_cosine, drawn.min_cosine) if drawn else (None, None)
-    brief = {"drawn.mean_cosine"}
-    entries: tuple[tuple[str, str, float | None, str, Unit], ...] = (
+    entries: tuple[Entry, ...] = (
         *_nearness(found),
-        ("p1_cosine", "1st percentile of the cosines", found.p1_cosine, "min_p1_cosine", "cosine"),
-        ("batch_cosine", "batch-independent cosine", found.batch_cosine, "min_batch_cosine", "cosine"),
-        ("long_cosine", f"lowest cosine of {LONGER}", found.long_cosine, "min_long_cosine", "cosine"),
-        (
-            "prompt_cosine",
-            "lowest cosine after the model's prompts",
-            found.prompt_cosine,
-            "min_long_cosine",
-            "cosine",
-        ),
-        ("drawn.mean_cosine", f"mean cosine {texts}", mean, "min_cosine", "cosine"),
-        ("drawn.min_cosine", f"lowest cosine {texts}", lowest, "min_worst_cosine", "cosine"),
-        (
-            "processor_cosine",
-            "lowest cosine on other CPUs",
-            found.processor_cosine,
-            "min_processor_cosine",
-            "cosine",
-        ),
+        ("p1_cosine", "1st percentile of the cosines", found.p1_cosine, "min_p1_cosine"),
+        ("batch_cosine", "batch-independent cosine", found.batch_cosine, "min_batch_cosine"),
+        ("long_cosine", f"lowest cosine of {LONGER}", found.long_cosine, "min_long_cosine"),
+        ("prompt_cosine", "lowest cosine after the model's prompts", found.prompt_cosine, "min_long_cosine"),
+        ("drawn.mean_cosine", f"mean cosine {texts}", mean, "min_cosine"),
+        ("drawn.min_cosine", f"lowest cosine {texts}", lowest, "min_worst_cosine"),
+        ("processor_cosine", "lowest cosine on other CPUs", found.processor_cosine, "min_processor_cosine"),
     )
-    for key, name, value, limit, unit in entries:
+    for entry in entries:
+        key, _, value, limit = entry
         if value is not None or (key == "batch_cosine" and limit in limits):
-            yield Figure(
-                key=key,
-                name=name,
-                value=value,
-                limit=limits.get(limit),
-                unit=unit,
-                brief=key in brief,
-                missing="no batch was run",
-            )
+            yield _of_vectors(entry, limits, brief=key == "drawn.mean_cosine")
 
 
-def _nearness(
-    found: Verification | LengthFigure, at: str = ""
-) -> tuple[tuple[str, str, float, str, Unit], ...]:
+def _nearness(found: Verification | LengthFigure, at: str = "") -> tuple[Entry, ...]:
     """Nearness of whole vectors and of shorter ones."""
     return (
-        ("mean_cosine", f"mean cosine{at}", found.mean_cosine, "min_cosine", "cosine"),
-        ("min_cosine", f"lowest cosine{at}", found.min_cosine, "min_worst_cosine", "cosine"),
+        ("mean_cosine", f"mean cosine{at}", found.mean_cosine, "min_cosine"),
+        ("min_cosine", f"lowest cosine{at}", found.min_cosine, "min_worst_cosine"),
         (
             "neighbour_agreement",
             f"nearest neighbour unchanged{at}",
             found.neighbour_agreement,
             "min_agreement",
-            "share",
         ),
-        (
-            "top10_agreement",
-            f"ten nearest neighbours in common{at}",
-            found.top10_agreement,
-            "min_top10",
-            "share",
-        ),
+        ("top10_agreement", f"ten nearest neighbours in common{at}", found.top10_agreement, "min_top10"),
     )
 
 
 def _lengths(found: Verification, limits: Mapping[str, float]) -> Iterator[Figure]:
     """Shorter vectors, held to the limits of whole ones."""
     for each in found.lengths:
-        for key, name, value, limit, unit in _nearness(each, f" at {each.dimension} dimensions"):
-            yield Figure(key=f"lengths.{key}", name=name, value=value, limit=limits.get(limit), unit=unit)
+        for key, name, value, limit in _nearness(each, f" at {each.dimension} dimensions"):
+            yield _of_vectors((f"lengths.{key}", name, value, limit), limits)
+
+
+def _of_vectors(entry: Entry, limits: Mapping[str, float], *, brief: bool = False) -> Figure:
+    key, name, value, limit = entry
+    return Figure(
+        key=key,
+        name=name,
+        value=value,
+        limit=limits.get(limit),
+        limited_by=limit,
+        unit="share" if key.endswith("agreement") else "cosine",
+        brief=brief,
+        missing="no batch was run",
+    )
 
 
 def _scores(found: Verification, limits: Mapping[str, float]) -> Iterator[Figure]:
@@ -243,25 +232,10 @@ def _scores(found: Verification, limits: Mapping[str, float]) -> Iterator[Figure
         return
     order = f"Kendall's tau of the scores of {scores.texts:,} texts"
     yield Figure(key="scores.tau", name=order, value=scores.tau, limit=MIN_TAU, brief=True)
-    yield Figure(
-        key="scores.kept",
-        name="best text or label kept",
-        value=scores.kept,
-        limit=MIN_KEPT,
-        unit="share",
-        brief=True,
-    )
+    yield _kept("scores.kept", "best text or label kept", scores.kept, MIN_KEPT)
     yield Figure(key="scores.largest", name="largest difference of a score", value=scores.largest)
     yield from _errors("scores", "difference of scores", scores, MAX_SCORE_ERROR)
-    if scores.same_pairs:
-        yield Figure(
-            key="scores.same_pairs",
-            name="tokenizer identical on",
-            value=scores.same_pairs,
-            unit="pairs",
-            better="all",
-            brief=True,
-        )
+    yield from _tokenizer("scores.same_pairs", scores.same_pairs, "pairs")
 
 
 def _outputs(found: Verification, limits: Mapping[str, float]) -> Iterator[Figure]:
@@ -271,14 +245,7 @@ def _outputs(found: Verification, limits: Mapping[str, float]) -> Iterator[Figur
         order = f"{what}: Kendall's tau of the scores of {each.texts} texts"
         agree = "tokens in common" if each.name == "sparse" else "mean cosine of tokens"
         yield Figure(key=f"{key}.tau", name=order, value=each.tau, limit=MIN_ORDER, brief=True)
-        yield Figure(
-            key=f"{key}.kept",
-            name=f"{what}: best text kept",
-            value=each.kept,
-            limit=MIN_BEST,
-            unit="share",
-            brief=True,
-        )
+        yield _kept(f"{key}.kept", f"{what}: best text kept", each.kept, MIN_BEST)
         yield Figure(key=f"{key}.agree", name=f"{what}: {agree}", value=each.agree)
         yield Figure(
             key=f"{key}.largest",
@@ -308,16 +275,17 @@ def _errors(key: str, name: str, found: Scores | OutputFigures, limit: float) ->
             )
 
 
+def _kept(key: str, name: str, value: float, limit: float) -> Figure:
+    return Figure(key=key, name=name, value=value, limit=limit, unit="share", brief=True)
+
+
 def _tokens(found: Verification, limits: Mapping[str, float]) -> Iterator[Figure]:
-    if found.same_tokens:
-        yield Figure(
-            key="same_tokens",
-            name="tokenizer identical on",
-            value=found.same_tokens,
-            unit="texts",
-            better="all",
-            brief=True,
-        )
+    return _tokenizer("same_tokens", found.same_tokens, "texts")
+
+
+def _tokenizer(key: str, same: int, unit: Unit) -> Iterator[Figure]:
+    if same:
+        yield Figure(key=key, name="tokenizer identical on", value=same, unit=unit, better="all", brief=True)
 
 
 def _retrieval(found: Verification, limits: Mapping[str, float]) -> Iterator[Figure]:

@@ -14,13 +14,17 @@ from edgepack.records.target import Target
 
 
 def made_now(target: Target) -> BuildInfo:
-    """Here and now, for this target."""
     return BuildInfo(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=f"{_processor()}, {os.cpu_count()} threads, {platform.system()} {platform.machine()}",
+        machine=this_machine(),
         settings=target.settings,
         budget=target.download_budget,
     )
+
+
+def this_machine() -> str:
+    """Processor, threads and system, as reports and measurements name them."""
+    return f"{_processor()}, {os.cpu_count()} threads, {platform.system()} {platform.machine()}"
 
 
 def command_of(manifest: Mapping[str, Any], made: BuildInfo | None) -> str:

@@ -56,7 +56,6 @@ def rows(points: Sequence[FrontierPoint]) -> list[tuple[str, ...]]:
 
 
 def frontier_table(points: Sequence[FrontierPoint]) -> Table:
-    """For a terminal."""
     first, *numbers, remark = heads(points)
     made = table(first, *map(Number, numbers), State(remark))
     for row in rows(points):

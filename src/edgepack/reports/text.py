@@ -79,7 +79,6 @@ def as_record(report: Report) -> dict[str, Any]:
 
 
 def total_of(report: Report) -> PartSize:
-    """All parts together."""
     return PartSize(
         name="total",
         files=sum(part.files for part in report.parts),
@@ -123,7 +122,6 @@ def proof_line(proofs: Sequence[LevelProof]) -> str:
 
 
 def proof_table(proofs: Sequence[LevelProof]) -> Table:
-    """Proofs as a table."""
     made = table(
         "kernels", "proved on", Number("lowest cosine"), title="vectors compared with the stock runtime's"
     )
@@ -236,7 +234,6 @@ def cost_title(report: Report) -> str:
 
 
 def cost_head(report: Report) -> tuple[str, ...]:
-    """The heads of its columns."""
     counts = sorted({cost.devices for cost in report.costs})
     return ("list price", "as of", *(f"{count:,}" for count in counts))
 

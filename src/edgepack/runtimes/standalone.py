@@ -50,7 +50,6 @@ class LibraryOptions:
 
     @property
     def model(self) -> ModelOptions:
-        """How its models are made."""
         return ModelOptions(
             recipe=self.recipe, score_recipe=self.score_recipe, format=format_for(self.runtime.kind)
         )

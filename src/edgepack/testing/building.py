@@ -1,7 +1,5 @@
 """Checks of a build: what is refused before it begins, what it leaves, what its steps return, whose its failures are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks of a build that something comes in the way of: an interruption, a kill, a network that is not there."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

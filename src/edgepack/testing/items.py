@@ -1,7 +1,5 @@
 """The kit's checks as pytest's tests: one item a check and subject, failures in plain words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +19,6 @@ Subject = Any
 
 
 class CheckItem(pytest.Item):
-    """One check of one subject."""
-
     check: KitCheck
     subject: Subject
 

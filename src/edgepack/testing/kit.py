@@ -62,7 +62,6 @@ class Kit:
 
     @cached_property
     def host(self) -> PluginHost:
-        """The installed plugins."""
         from edgepack.plugins.host import load_plugins
 
         return load_plugins()
@@ -131,7 +130,6 @@ class PluginSubject:
 
     @property
     def loaded(self) -> PluginInfo:
-        """Subject of a plugin that loads."""
         if self.info.error:
             raise NotSeen(f"the plugin does not load ({self.info.error})")
         return self.info

@@ -1,7 +1,5 @@
 """Checks of sources and architectures, on models that the command line names."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

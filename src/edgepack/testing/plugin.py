@@ -1,7 +1,5 @@
 """The pytest plugin: ``--edgepack-target NAME`` adds the kit's checks of a target to what is collected. Light while unused."""
 
-from __future__ import annotations
-
 import pytest
 
 from edgepack.testing.check import XFAIL

@@ -1,7 +1,5 @@
 """Checks of a plugin as it is found: its import, its hooks, its specs and its targets."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -171,22 +171,6 @@ def _cosine_of_prompts(
     return min(cosines, default=None)
 
 
-LIMIT_OF = {
-    "mean_cosine": "min_cosine",
-    "drawn.mean_cosine": "min_cosine",
-    "min_cosine": "min_worst_cosine",
-    "drawn.min_cosine": "min_worst_cosine",
-    "p1_cosine": "min_p1_cosine",
-    "neighbour_agreement": "min_agreement",
-    "top10_agreement": "min_top10",
-    "batch_cosine": "min_batch_cosine",
-    "long_cosine": "min_long_cosine",
-    "prompt_cosine": "min_long_cosine",
-    "processor_cosine": "min_processor_cosine",
-}
-"""Figure → the limit that it may be below."""
-
-
 def _hint(
     missed: Sequence[Figure],
     options: ModelOptions,
@@ -219,10 +203,9 @@ def _lowered(missed: Sequence[Figure]) -> Iterator[str]:
     """Options that lower the limits which were not kept, to what was measured, rounded down; none where one has no such limit."""
     lowest: dict[str, float] = {}
     for each in missed:
-        if each.value is None or each.key not in LIMIT_OF:
+        if each.value is None or not each.limited_by:
             return
-        limit = LIMIT_OF[each.key]
-        lowest[limit] = min(lowest.get(limit, 1.0), each.value)
+        lowest[each.limited_by] = min(lowest.get(each.limited_by, 1.0), each.value)
     yield from (
         f"--set model.{limit}={math.floor(max(value, 0) * 1000) / 1000:g}" for limit, value in lowest.items()
     )

@@ -197,7 +197,6 @@ class BundleRunner:
         return self._run(bundle, command, "".join(json.dumps(record) + "\n" for record in records))
 
     def _run(self, bundle: Bundle, command: Sequence[str | Path], input: str = "") -> str:
-        """Output of a command."""
         ended, limits, view = self._ended(bundle, command, input)
         if ended.code == 0 and ended.passed is None and ended.refused is None:
             return ended.output

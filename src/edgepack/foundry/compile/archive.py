@@ -65,12 +65,10 @@ class KernelArchive:
 
     @property
     def objects(self) -> Path:
-        """The folder of the objects."""
         return self.folder / "objects"
 
     @property
     def log_file(self) -> Path:
-        """Log of the compilers."""
         return self.folder / "compile.log"
 
     @property

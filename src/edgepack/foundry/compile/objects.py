@@ -22,8 +22,6 @@ WORTH_SAYING = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class CompileJob:
-    """One object to be compiled."""
-
     name: str
     """For people and logs."""
     object: Path
@@ -186,7 +184,6 @@ def sound_record(object: Path) -> dict[str, Any] | None:
 
 
 def record_of(object: Path) -> Path:
-    """Path of the record of an object."""
     return object.with_name(object.name + ".json")
 
 

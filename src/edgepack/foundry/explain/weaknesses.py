@@ -11,8 +11,6 @@ NOT_COMPILED, NOT_LINKED, LINKED, NOT_KNOWN = "not compiled", "not linked", "lin
 
 @dataclass(frozen=True, kw_only=True)
 class Weakness:
-    """One of them."""
-
     id: str
     summary: str
     code: str

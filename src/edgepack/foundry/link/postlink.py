@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -22,7 +22,7 @@ _STORED = {"mp11": "mp11.txt"}
 """Debian's file for mp11 is that of all of Boost, two megabytes: its own licence is kept here instead."""
 
 
-def settle(reduced: Reduced, toolchain: NativeToolchain, output: Path, *, below: Path) -> None:
+def settle(reduced: Reduced, toolchain: NativeToolchain, output: Path, *, below: Sequence[Path]) -> None:
     """Finish a file that was linked beside its map, whose objects are then named relative to ``below``.
 
     Raises ``FloorError``, or ``BundleError`` for a file that is not hardened.
@@ -30,7 +30,10 @@ def settle(reduced: Reduced, toolchain: NativeToolchain, output: Path, *, below:
     archive = reduced.reduction.archive
     # What explains a library needs the objects' names only.
     map_file = output.with_name(MAP)
-    map_file.write_text(map_file.read_text().replace(f"{below}/", ""))
+    text = map_file.read_text()
+    for folder in below:
+        text = text.replace(f"{folder}/", "")
+    map_file.write_text(text)
     output.chmod(0o755)
     check_floor(output, toolchain.glibc)
     require_hardened(output, marks=toolchain.marks)

@@ -10,7 +10,14 @@ from edgepack.foundry.compile.objects import compile_objects, compiled_already
 from edgepack.foundry.link.composition import COMPOSITION, write_composition
 from edgepack.foundry.link.postlink import MAP
 from edgepack.foundry.link.reduced_library import NativeBuild, open_build
-from edgepack.foundry.link.sources import FLAGS, flags_for, source_jobs
+from edgepack.foundry.link.sources import (
+    FLAGS,
+    PROGRAMS,
+    RuntimeHeaders,
+    flags_for,
+    objects_folder,
+    source_jobs,
+)
 from edgepack.foundry.linkmap import Piece
 from edgepack.foundry.toolchain import Link
 from edgepack.foundry.units import ProgramSources
@@ -21,8 +28,8 @@ from edgepack.records.target import Platform
 
 SCHEMA = "3"
 """Changes when the same sources are compiled or linked otherwise."""
-OBJECTS, PROGRAMS = "objects", "programs"
-"""Folders of a kernel archive, as a program's map names them."""
+OBJECTS = "objects"
+"""Folder of a kernel archive, as a program's map names it."""
 
 
 def build_program(
@@ -60,7 +67,8 @@ def build_program(
 def _build(
     build: NativeBuild, sources: ProgramSources, needs: Operators, folder: Path, context: BuildContext
 ) -> None:
-    own, asked = _compile(build, sources, context)
+    room = objects_folder(build.toolchain, context=context)
+    own, asked = _compile(build, sources, room, context)
     link = Link(
         objects=own,
         output=folder / sources.output,
@@ -69,7 +77,7 @@ def _build(
         exports=sources.exports,
         libraries=build.toolchain.libraries(context=context),
     )
-    reduced = build.link(link, needs, asked=asked, below=build.archive.folder, context=context)
+    reduced = build.link(link, needs, asked=asked, below=(build.archive.folder, room), context=context)
     pieces = build.toolchain.pieces(link.map_file)
     write_composition(reduced.composition(_named(pieces), link.output), folder / COMPOSITION)
 
@@ -91,26 +99,28 @@ def _named(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _compile(
-    build: NativeBuild, sources: ProgramSources, context: BuildContext
+    build: NativeBuild, sources: ProgramSources, room: Path, context: BuildContext
 ) -> tuple[list[Path], list[str]]:
-    """The sources' objects, and what they ask of the archive."""
+    """The sources' objects, below ``room``, and what they ask of the archive."""
     archive = build.archive
     root = archive.tree.onnxruntime
     jobs = source_jobs(
         sources,
-        archive.folder / PROGRAMS,
+        room / PROGRAMS,
         command=build.toolchain.command,
         flags=lambda name: flags_for(name, (*FLAGS, *build.toolchain.cxx_flags)),
-        includes=(root / "onnxruntime", root / "include/onnxruntime"),
-        identity=archive.key,
+        headers=RuntimeHeaders(
+            folders=(root / "onnxruntime", root / "include/onnxruntime"), identity=archive.key
+        ),
+        identity=build.toolchain.identity,
     )
     found = compiled_already(jobs)
     if found is None:
-        with context.store.lock(archive.folder):
+        with context.store.lock(room):
             found = compile_objects(
                 jobs,
-                read=archive.toolchain.symbols,
-                log_file=archive.log_file,
+                read=build.toolchain.symbols,
+                log_file=room / "compile.log",
                 label="compile the program",
                 context=context,
             )

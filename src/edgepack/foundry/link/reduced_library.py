@@ -52,7 +52,13 @@ class NativeBuild:
         )
 
     def link(
-        self, link: Link, needs: Operators, *, asked: Sequence[str], below: Path, context: BuildContext
+        self,
+        link: Link,
+        needs: Operators,
+        *,
+        asked: Sequence[str],
+        below: Sequence[Path],
+        context: BuildContext,
     ) -> Reduced:
         """Link the objects of ``link`` with what they and the symbols ``asked`` lead to, and finish the file.
 
@@ -170,7 +176,7 @@ def build_library(build: NativeBuild, needs: Operators, folder: Path, context: B
         symbol_version=f"VERS_{version}",
         libraries=toolchain.libraries(context=context),
     )
-    reduced = build.link(link, needs, asked=archive.exports, below=archive.objects, context=context)
+    reduced = build.link(link, needs, asked=archive.exports, below=(archive.objects,), context=context)
     (folder / "required_operators_and_types.config").write_text(format_config(needs))
     composition = reduced.composition(toolchain.pieces(link.map_file), link.output)
     write_composition(composition, folder / COMPOSITION)

@@ -13,7 +13,7 @@ from edgepack.foundry.link.demand import find_demand
 from edgepack.foundry.link.index import load_index
 from edgepack.foundry.link.postlink import MAP, linked_files, write_toolchain_licenses
 from edgepack.foundry.link.search import may_define
-from edgepack.foundry.link.sources import FLAGS, flags_for, source_jobs
+from edgepack.foundry.link.sources import FLAGS, PROGRAMS, flags_for, objects_folder, source_jobs
 from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.symbols import Symbols, check_floor
 from edgepack.foundry.toolchain import Link, NativeToolchain, ProgramMaker
@@ -48,11 +48,7 @@ def build_standalone(
         whole = {"schema": SCHEMA, "toolchain": toolchain.identity, "sources": _text_of(sources)}
         make = partial(toolchain.make_program, sources, context=context)
         return context.store.cached("standalone", {**whole, "output": sources.output}, make)
-    build = _Build(
-        toolchain=toolchain,
-        folder=context.store.folder("standalone-objects", _objects_of(toolchain)),
-        context=context,
-    )
+    build = _Build(toolchain=toolchain, folder=objects_folder(toolchain, context=context), context=context)
     inputs = {
         "schema": SCHEMA,
         "toolchain": toolchain.identity,
@@ -63,12 +59,6 @@ def build_standalone(
         **({"libc": toolchain.revision} if toolchain.revision else {}),
     }
     return context.store.cached("standalone", inputs, lambda made: build.link(sources, made))
-
-
-def _objects_of(toolchain: NativeToolchain) -> dict[str, str]:
-    """Inputs of the name of the folder of objects."""
-    protection = {"flags": " ".join(toolchain.protection.flags)} if toolchain.protection else {}
-    return {"toolchain": toolchain.identity, **protection}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +136,7 @@ class _Build:
     def _own_jobs(self, sources: ProgramSources) -> list[CompileJob]:
         return source_jobs(
             sources,
-            self.folder / "programs",
+            self.folder / PROGRAMS,
             command=self.toolchain.command,
             flags=self.flags_of,
             identity=self.toolchain.identity,

@@ -37,7 +37,6 @@ def choose(platform: Platform, *, glibc: str | None = None, context: BuildContex
 def toolchain_for(
     processor: Processor, platform: Platform, *, glibc: str | None = None, context: BuildContext
 ) -> NativeToolchain:
-    """Toolchain for a processor of Linux with glibc."""
     floor = glibc or min(platform.glibc or DEFAULT_GLIBC, DEFAULT_GLIBC, key=version_key)
     name = os.environ.get("EDGEPACK_TOOLCHAIN", "zig")
     require_protection(processor, platform, toolchain=name)

@@ -63,8 +63,6 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCatalogue:
-    """All entries."""
-
     entries: tuple[Entry, ...]
     default: str
 
@@ -91,7 +89,6 @@ def load_catalogue() -> ModelCatalogue:
 
 
 def parse_catalogue(text: str) -> ModelCatalogue:
-    """A catalogue out of TOML."""
     read = read_table(_File, parse_toml(text))
     return ModelCatalogue(entries=read.model, default=read.default)
 

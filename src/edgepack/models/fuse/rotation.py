@@ -121,6 +121,5 @@ def _halved(graph: IndexedGraph, angles: str, half: int) -> str:
 
 
 def ints(graph: IndexedGraph, *values: int) -> str:
-    """An int64 vector."""
     name = f"{PLAIN}int64_{'_'.join(map(str, values))}"
     return graph.editor.weight(name, np.array(values, np.int64))

@@ -48,7 +48,6 @@ def declare_domain(model: onnx.ModelProto) -> None:
 
 
 def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """A graph and all that is nested in it."""
     yield graph
     for node in graph.node:
         yield from subgraphs(node)

@@ -27,8 +27,6 @@ _OTHER = "the two are of different models, or the head was saved before it was t
 
 @dataclass(frozen=True, kw_only=True)
 class LinearLayer:
-    """A linear classifier."""
-
     weight: np.ndarray
     """float64 [labels, dimension]."""
     bias: np.ndarray

@@ -35,7 +35,6 @@ def table_at(within: Any, field: int) -> Any:
 
 
 def text(within: Any, field: int) -> str:
-    """A string."""
     return str(within.String(within.Pos + within.Offset(field)), "utf-8")
 
 
@@ -46,7 +45,6 @@ def number(within: Any, field: int, form: str) -> int:
 
 
 def tables(within: Any, field: int) -> list[Any]:
-    """The tables of a vector."""
     offset = within.Offset(field)
     if offset == 0:
         return []

@@ -112,7 +112,6 @@ def stock_files(wheel: Wheel, *, context: BuildContext) -> Path:
 
 
 def has_stock_files(wheel: Wheel, *, context: BuildContext) -> bool:
-    """Whether they are here already."""
     return is_at_hand(wheel, keep=FILES, context=context)
 
 

@@ -41,7 +41,6 @@ class Tokens:
         return self.id_of(content) if isinstance(content, str) else None
 
     def id_of(self, token: str) -> int | None:
-        """The id of a token as the vocabulary has it."""
         try:
             found: int | None = self.tokenizer.token_to_id(token)
         except UnicodeEncodeError:  # a half of a character

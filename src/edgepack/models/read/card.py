@@ -57,8 +57,6 @@ MOST = 8 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """Content of a model card."""
-
     license: str | None = None
     """SPDX identifier; ``LicenseRef-…`` for others."""
     bases: tuple[str, ...] = ()

@@ -46,7 +46,6 @@ class ModelFolder:
     _tensors: dict[Path, TensorFile] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def has(self, name: str) -> bool:
-        """Whether there is such a file."""
         return (self.directory / name).is_file()
 
     def document(self, name: str) -> Any:

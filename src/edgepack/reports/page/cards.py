@@ -15,8 +15,6 @@ ON_DEVICE, AT_BUILD = "measured on the device", "measured where it was built"
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One figure."""
-
     what: str
     value: str
     unit: str = ""
@@ -26,7 +24,6 @@ class Card:
 
 
 def cards(report: Report, facts: PageFacts) -> list[Card]:
-    """Cards that there are figures for."""
     return [*_sizes(report), *_device(report, facts), *_vectors(report.verification)]
 
 

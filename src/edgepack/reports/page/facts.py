@@ -30,8 +30,6 @@ POOLED = "Pooling and normalisation, which model files leave to programs, become
 
 @dataclass(frozen=True, kw_only=True)
 class PageFacts:
-    """Facts of one bundle."""
-
     contents: Node | None = None
     passes: tuple[tuple[str, str, str], ...] = ()
     """Of the recipe: name, parameters, and what it does."""

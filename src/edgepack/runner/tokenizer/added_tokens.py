@@ -49,7 +49,6 @@ def added_sections(document: Mapping[str, Any], tokenizer: Tokenizer) -> dict[st
 
 
 def flags_of(token: Mapping[str, Any]) -> int:
-    """Flags of an added token."""
     return int(LEFT * token["lstrip"] | RIGHT * token["rstrip"] | SINGLE * token["single_word"])
 
 

@@ -32,8 +32,6 @@ SILENT = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a run ended."""
-
     output: str
     messages: str
     code: int

@@ -109,7 +109,6 @@ def _lengths(given: TextOutputs) -> Numbers:
 
 
 def _figures(output: Output, texts: Sequence[str], ours: Sides, theirs: Sides) -> OutputFigures:
-    """Figures of one output."""
     places = {text: at for at, text in enumerate(texts)}
     pairs = [(places[one], places[other]) for one, other in ranking_pairs(texts)]
     made, exact = (

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 
 class ScoringProgram(Protocol):
-    """A program that gives scores."""
-
     def scores(self, bundle: Bundle, texts: Sequence[str | Pair]) -> Sequence[Sequence[float]]:
         """Scores of each text, or pair, one for each label in the order of the manifest's labels."""
 

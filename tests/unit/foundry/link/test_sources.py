@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.foundry.compile.objects import CompileJob
-from edgepack.foundry.link.sources import closure, source_jobs
+from edgepack.foundry.link.sources import RuntimeHeaders, closure, source_jobs
 from edgepack.foundry.units import ProgramSources
 from edgepack.runner.native.sources import ort_encoder, program_sources
 
@@ -59,12 +59,19 @@ def test_headers_of_others_are_taken_as_a_whole() -> None:
     assert set(closure("program/numbers.cc", files)) == {"program/numbers.cc", *others}
 
 
-def jobs(room: Path, files: dict[str, str], *flags: str, compiler: str = "one") -> dict[str, CompileJob]:
+def jobs(
+    room: Path,
+    files: dict[str, str],
+    *flags: str,
+    compiler: str = "one",
+    headers: RuntimeHeaders | None = None,
+) -> dict[str, CompileJob]:
     found = source_jobs(
         ProgramSources(files=files, output="embed"),
         room,
         command=lambda language: ["compile", language],
         flags=lambda name: flags,
+        headers=headers,
         identity=compiler,
     )
     return {job.name: job for job in found}
@@ -107,6 +114,33 @@ def test_a_program_that_serves_shares_the_objects_of_one_that_does_not(tmp_path:
     other = {name for name, job in plain.items() if serving[name].object != job.object}
     assert not [name for name in other if name.startswith(("base/", "tokenizer/", "embedder/", "encoder/"))]
     assert len(other) < len(plain) / 3
+
+
+def test_only_what_reads_headers_of_a_runtime_has_objects_for_that_runtime(tmp_path: Path) -> None:
+    folder = tmp_path / "runtime/core/session"
+    folder.mkdir(parents=True)
+    for each in ("onnxruntime_c_api.h", "onnxruntime_session_options_config_keys.h"):
+        (folder / each).write_text("")
+    files = program_sources(ort_encoder("linked"), ("serve",))
+    alone = jobs(tmp_path, files)
+    found = [
+        jobs(tmp_path, files, headers=RuntimeHeaders(folders=(tmp_path / "runtime",), identity=key))
+        for key in ("one", "another")
+    ]
+    own = {name for name, job in found[0].items() if job.object != found[1][name].object}
+    assert own and all(name.startswith("encoder/ort_") for name in own)
+    for name, job in found[0].items():
+        assert (job.object == alone[name].object) == (name not in own)
+        assert (f"-isystem{tmp_path / 'runtime'}" in job.command) == (name in own)
+
+
+def test_a_source_whose_includes_are_not_known_may_read_any_header(tmp_path: Path) -> None:
+    files = {**FILES, "program/numbers.cc": "#include TABLE\n"}
+    headers = RuntimeHeaders(folders=(tmp_path,), identity="one")
+    plain, theirs = jobs(tmp_path, files), jobs(tmp_path, files, headers=headers)
+    assert {name for name, job in theirs.items() if job.object != plain[name].object} == {
+        "program/numbers.cc"
+    }
 
 
 def test_what_was_laid_and_altered_is_laid_again(tmp_path: Path) -> None:
