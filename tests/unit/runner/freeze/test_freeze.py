@@ -271,6 +271,9 @@ def test_a_program_that_accepts_nonsense_is_noticed(
 def test_a_machine_without_binutils_is_told_what_to_install(
     context: HostContext, prepared: PreparedModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    library = tmp_path / "libembed.so"
+    library.touch()
+    monkeypatch.setattr(subject, "link_library", lambda *_, **__: library)
     monkeypatch.setenv("PATH", os.fspath(tmp_path))
     with pytest.raises(MissingToolError) as caught:
         freeze_runner(model=prepared, platform=PLATFORM, context=context)
