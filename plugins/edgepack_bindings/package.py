@@ -99,7 +99,9 @@ class SourcePackage:
         top, model = self._folder(bundle), str(bundle.manifest["model"]["name"])
         texts = {
             self.language.described: self.language.text.format(
-                name=self._name(bundle), version=self.version, model=model.replace('"', "")
+                name=self._name(bundle),
+                version=self.version,
+                model=model.replace("\\", "\\\\").replace('"', '\\"'),
             ),
             **dict(_sources(self.language.form)),
         }

@@ -15,6 +15,7 @@ from tests.support.bundles import made_bundle
 from tests.support.chromium import CHROMIUM, in_chromium
 from tests.support.golden import ROOT
 from tests.support.node_tests import run_node_tests
+from tests.support.npm_tools import required_tools
 from tests.support.pages import blocks
 from tests.support.small_models import write_small_bert
 
@@ -50,6 +51,11 @@ def test_the_bits_in_a_browser(bundle: Bundle, tmp_path: Path) -> None:
     environment = {"BUNDLE": str(bundle.directory), "CHROMIUM": CHROMIUM or "", "VECTORS": str(found)}
     assert "# fail 0" in run_node_tests("engine", **environment)
     assert digest(json.loads(found.read_text())) == bundle.manifest["model"]["vectors_sha256"]
+
+
+def test_in_deno_and_from_an_address(bundle: Bundle) -> None:
+    done = run_node_tests("deno", BUNDLE=str(bundle.directory), TOOLS=str(required_tools()))
+    assert "# fail 0" in done
 
 
 def test_the_host_of_the_page_on_other_programs(bundle: Bundle, model: Path, tmp_path: Path) -> None:

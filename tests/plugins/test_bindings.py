@@ -1,6 +1,8 @@
 """A Go module and a Rust crate around libembed: they hold the bundle, and what no package is of is refused."""
 
 import shutil
+import tarfile
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from edgepack.errors import UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import ModelOptions, Platform, Target
+from edgepack_bindings.package import create_crate
 
 pytestmark = pytest.mark.tools("c++", may=("gcc", "cc"))
 
@@ -76,6 +79,18 @@ def test_what_a_target_may_not_say(
 ) -> None:
     with pytest.raises(UsageError, match=words):
         packagers_of(target(form, **changes), context)
+
+
+def test_a_crate_says_whatever_its_model_is_called(
+    bundle: Bundle, context: HostContext, tmp_path: Path
+) -> None:
+    name = 'C:\\new "model" = {x}'
+    named = replace(bundle, manifest={**bundle.manifest, "model": {**bundle.manifest["model"], "name": name}})
+    create_crate(target("crate")).pack(named, tmp_path / "crate", context=context)
+    with tarfile.open(tmp_path / "crate") as package:
+        said = package.extractfile("acme-embeddings-1.2.0/Cargo.toml")
+        assert said is not None
+        assert tomllib.loads(said.read().decode())["package"]["description"] == f"Text embeddings by {name}"
 
 
 def test_a_bundle_without_the_library_is_refused(bundle: Bundle, context: HostContext) -> None:

@@ -19,8 +19,9 @@ from edgepack import pipeline, python_api
 from edgepack.building.outcome import report_file_of
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import open_bundle
-from edgepack.errors import DiskFullError, EdgepackError
+from edgepack.errors import DiskFullError, EdgepackError, UsageError
 from edgepack.files.store import digest_tree
+from edgepack.plugins.context import HostContext
 from edgepack.project import remote_results, stores
 from edgepack.project.jobs import Result
 from edgepack.project.report import as_dict, row_of
@@ -423,7 +424,8 @@ def test_a_store_that_is_only_read_is_read(
 def test_a_figure_from_a_store_is_whose_word(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
-    monkeypatch.setenv("EDGEPACK_STORE_SECRET", secret)
+    if secret:
+        monkeypatch.setenv("EDGEPACK_STORE_SECRET", secret)
     store = tmp_path / "store"
     build(only=["one"], store=store)
     for again, state in ((False, "from the store"), (True, "up to date")):
@@ -437,6 +439,16 @@ def test_a_figure_from_a_store_is_whose_word(
         else:
             assert said["said_by"] == {"whose": "maker", "key": ""}
             assert cosine.endswith(", says its maker")
+
+
+@pytest.mark.parametrize("secret", ["", " \n"])
+def test_a_secret_that_was_never_set_is_not_no_secret(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    monkeypatch.setenv("EDGEPACK_STORE_SECRET", secret)
+    with pytest.raises(UsageError, match="EDGEPACK_STORE_SECRET is empty") as caught:
+        stores.open_shared(str(tmp_path / "empty"), context=context)
+    assert caught.value.hint
 
 
 def test_a_report_of_another_bundle_says_nothing_in_the_table(build: Build, tmp_path: Path) -> None:

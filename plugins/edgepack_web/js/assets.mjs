@@ -59,11 +59,17 @@ export class Assets {
       if (cached) counts.cached += bytes;
       onProgress?.({ ...counts, total });
     };
-    const queue = wanted.slice();
+    const queue = [];
     const lane = async () => {
       for (let next; (next = queue.shift()); ) next.into(await this.fetchOne(next.asset, either, tell));
     };
     try {
+      // What is kept is asked for all at once.
+      await Promise.all(wanted.map(async (next) => {
+        const kept = await this.#kept(next.asset, tell);
+        if (kept) next.into(kept);
+        else queue.push(next);
+      }));
       await Promise.all(Array.from({ length: AT_ONCE }, lane));
     } catch (error) {
       stop.abort();
@@ -75,14 +81,10 @@ export class Assets {
 
   /** @param {Asset} asset @param {AbortSignal} [signal] @returns {Promise<Uint8Array>} */
   async fetchOne(asset, signal, tell = () => {}) {
+    const kept = await this.#kept(asset, tell);
+    if (kept) return kept;
     const store = await this.#store;
     const url = this.url(asset.path);
-    const kept = await store?.bytes(url);
-    // What a browser's disk has made of it is no reason to fail: it is fetched again, and put in its place.
-    if (kept && (await isSound(kept, asset))) {
-      tell(kept.length, true);
-      return kept;
-    }
     // Of two tabs that open at the same time one fetches, and the other finds it kept.
     if (store && globalThis.navigator?.locks && !tell.alone) {
       const alone = Object.assign((...counts) => tell(...counts), { alone: true });
@@ -95,6 +97,19 @@ export class Assets {
       // No room: the page works, the next visit downloads again.
     }
     return bytes;
+  }
+
+  /** Nothing where there is none. What a browser's disk has made of one is no reason to fail: another is put in its place. */
+  async #kept(asset, tell) {
+    const store = await this.#store;
+    const url = this.url(asset.path);
+    let kept = await store?.file(url);
+    if (kept?.length !== asset.size) {
+      kept = await store?.cached(url);
+      if (!kept || !(await isSound(kept, asset))) return undefined;
+    }
+    tell(kept.length, true);
+    return kept;
   }
 
   async #fetchSound(asset, url, signal, tell) {

@@ -25,26 +25,37 @@ export function folderOf(url, own) {
 
 /**
  * The texts of bundle.json: `kept`, as it was when everything that it names was fetched, and the promise `newest` of what the
- * host has, which without a network is the same. `keep` keeps one whose files are all there, and drops those of others.
+ * host has, which without a network is the one that was kept. `keep` keeps one whose files are all there, and drops those of others.
  */
-export async function readBundle(base, { cache, signal }) {
+export function readBundle(base, { cache, signal }) {
   const url = new URL("bundle.json", base);
-  const asked = textOf(url, { signal });
-  asked.catch(() => {});
-  const store = cache ? await openKept(base) : undefined;
-  const bytes = await store?.bytes(url.href);
-  const kept = bytes && new TextDecoder().decode(bytes);
-  const newest = asked.catch((error) => {
-    if (kept === undefined || signal?.aborted || error.name !== "DownloadError") throw error;
-    return kept;
+  const kept = cache ? remembered(base) : undefined;
+  const newest = textOf(url, { signal }).catch(async (error) => {
+    const before = cache && !signal?.aborted && error.name === "DownloadError" ? await (await openKept(base))?.cached(url.href) : undefined;
+    if (before) return new TextDecoder().decode(before);
+    throw error;
   });
-  return { kept, newest, keep: (text) => (store ? keep(store, url, text).catch(() => {}) : undefined) };
+  newest.catch(() => {});
+  return { kept, newest, keep: (text) => (cache ? keep(base, url, text).catch(() => {}) : undefined) };
 }
 
 /** What it names stays; it is kept last, so that one that is kept is the only one that is there. */
-async function keep(store, url, text) {
-  await store.retain(new Set(JSON.parse(text).assets.map((path) => new URL(path, url).href)));
-  await store.put(url.href, text, "application/json");
+async function keep(base, url, text) {
+  const store = await openKept(base);
+  await store?.retain(new Set(JSON.parse(text).assets.map((path) => new URL(path, url).href)));
+  await store?.put(url.href, text, "application/json");
+  if (store && globalThis.document) localStorage.setItem(keyOf(base), text);
+}
+
+const keyOf = (base) => `edgepack:${base}`;
+
+/** There at once, which Cache Storage is not; but for pages alone. */
+function remembered(base) {
+  try {
+    return globalThis.document ? (localStorage.getItem(keyOf(base)) ?? undefined) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** A file of the bundle as text. Throws a DownloadError. */

@@ -66,7 +66,7 @@ function begin(key, base, options) {
 
 async function open(base, { signal, onProgress, ...asked }) {
   requireWasm();
-  const { kept, newest, keep } = await readBundle(base, { ...asked, signal });
+  const { kept, newest, keep } = readBundle(base, { ...asked, signal });
   const made = async (text) => {
     const bundle = parseBundle(text, base);
     const options = { ...asked, threads: asked.threads ?? usualThreads(bundle, asked) };

@@ -18,13 +18,13 @@ export class Engine {
     engine.gpu = runtime.gpu;
     const assets = new Assets(base, keep);
     const session = sessionOf(assets, runtime, engine.model.parts, { direct, signal, threads });
-    // Read from its table while the model still comes.
+    // Read from its table while the model is still checked.
     let tokenizer;
     const open = (table) => {
       tokenizer = openTokenizer(assets, bundle.tokenizer, table, { direct, signal });
       tokenizer.catch(() => {});
     };
-    await assets.fetchAll([{ asset: bundle.tokenizer.table, into: open }, ...session.wanted], { signal, onProgress });
+    await assets.fetchAll([...session.wanted, { asset: bundle.tokenizer.table, into: open }], { signal, onProgress });
     const times = { downloaded: performance.now() };
     engine.session = await session.open(times);
     times.session = performance.now();

@@ -1,7 +1,9 @@
 // What a browser keeps of a bundle: bundle.json and scripts in Cache Storage, where a service worker finds them; model, tokenizer and
-// WebAssembly in files of the origin's own, which a worker reads several times as fast.
+// WebAssembly in files of the origin's own, which a worker reads several times as fast. A file ends with a sum of its numbers: what
+// was checked by SHA-256 when it came is looked at for what a disk has made of it, in a fifth of the time.
 
 const isScript = (url) => /\.(mjs|json)$/.test(url);
+const SUM = 8;
 const fileName = (url) => url.slice(url.lastIndexOf("/") + 1);
 
 /** Nothing in Node, on plain http, and where a browser forbids it (then even asking throws). */
@@ -38,11 +40,21 @@ class Kept {
     return (this.#opened ??= openFolder(this.#base));
   }
 
-  /** What is kept of an address; nothing where the browser's disk fails. */
-  async bytes(url) {
+  /** What a file has of an address, as it was put there; nothing in Cache Storage alone, and where the browser's disk fails. */
+  async file(url) {
     try {
-      const file = isScript(url) ? undefined : await this.#read(fileName(url));
-      if (file) return file;
+      const folder = isScript(url) ? undefined : await this.#folder;
+      const bytes = await readWhole(await folder?.getFileHandle(fileName(url)));
+      const content = bytes.subarray(0, bytes.length - SUM);
+      return sumOf(content).every((byte, at) => byte === bytes[content.length + at]) ? content : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** What Cache Storage has of an address. */
+  async cached(url) {
+    try {
       const found = await this.#cache.match(url);
       return found && new Uint8Array(await found.arrayBuffer());
     } catch {
@@ -56,19 +68,14 @@ class Kept {
     await this.#cache.put(url, new Response(body, { headers: { "content-type": type } }));
   }
 
-  async #read(name) {
-    const folder = await this.#folder;
-    return folder?.getFileHandle(name).then(readWhole, () => undefined);
-  }
-
   async #write(name, bytes) {
     const folder = await this.#folder;
     try {
       const handle = await folder.getFileHandle(name, { create: true });
       const open = await handle.createSyncAccessHandle();
       try {
-        await open.truncate(bytes.length);
-        return open.write(bytes, { at: 0 }) === bytes.length;
+        await open.truncate(0);
+        return open.write(bytes, { at: 0 }) + open.write(sumOf(bytes), { at: bytes.length }) === bytes.length + SUM;
       } finally {
         await open.close();
       }
@@ -97,8 +104,19 @@ async function readWhole(handle) {
   }
   try {
     const bytes = new Uint8Array(await open.getSize());
-    return open.read(bytes, { at: 0 }) === bytes.length ? bytes : undefined;
+    open.read(bytes, { at: 0 });
+    return bytes;
   } finally {
     await open.close();
   }
+}
+
+/** Fletcher's sum of numbers of 32 bits: it knows them and their places. */
+function sumOf(bytes) {
+  const numbers = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
+  let sum = bytes.length;
+  let places = 0;
+  for (let at = 0; at < numbers.length; at++) places = (places + (sum = (sum + numbers[at]) | 0)) | 0;
+  for (let at = 4 * numbers.length; at < bytes.length; at++) places = (places + (sum = (sum + bytes[at]) | 0)) | 0;
+  return new Uint8Array(Int32Array.of(sum, places).buffer);
 }

@@ -23,6 +23,10 @@ SECRET = "EDGEPACK_STORE_SECRET"
 """The environment variable with a secret that all who share a store know: with it, what others listed is not taken."""
 ENOUGH = 3
 _LARGEST_LIST = 1 << 24
+_LARGEST_ENTRY = 16 << 30
+"""Bytes of all its files: as much as any archive may unpack to."""
+_DEEPEST = 32
+"""Folders that a file may lie within: what removes them, and makes them, goes a call deeper for each."""
 _TROUBLE = {
     "read": (
         "cannot be read",
@@ -163,6 +167,8 @@ class SharedStore:
                 raise ValueError("it is that of another entry")
             for file in said["files"]:
                 _require_file(file)
+            if sum(file["size"] for file in said["files"]) > _LARGEST_ENTRY:
+                raise ValueError("its files are too large")
             return list(said["files"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _Lie(f"the list of {kind} {key[:12]} is invalid: {error}") from error
@@ -223,7 +229,9 @@ def _require_file(file: Mapping[str, Any]) -> None:
     parts = PurePosixPath(file["path"]).parts
     if not parts or parts[0] == "/" or ".." in parts or "\\" in file["path"] or "\0" in file["path"]:
         raise ValueError(f"{file['path']!r} would be written elsewhere")
-    if not isinstance(file["size"], int) or not isinstance(file["executable"], bool):
+    if len(parts) > _DEEPEST:
+        raise ValueError(f"{file['path'][:200]!r} lies too deep")
+    if not isinstance(file["size"], int) or file["size"] < 0 or not isinstance(file["executable"], bool):
         raise ValueError(f"{file['path']!r} has no size")
     if len(file["sha256"]) != 64 or set(file["sha256"]) - set("0123456789abcdef"):
         raise ValueError(f"{file['path']!r} has no digest")

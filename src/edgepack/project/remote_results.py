@@ -21,10 +21,13 @@ from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
 from edgepack.project.state_file import described, is_memory, names_beside, remember, same_delegates
 from edgepack.records.bundle import Bundle
+from edgepack.toml_schema import parse_foreign, read_foreign
 from edgepack.verifier.trusted_bundles import remember_from_store
 
 KIND = "cell"
 MEMORY = "cell.json"
+MOST = 16 << 20
+"""Bytes of it, and of a report."""
 
 
 def offer(folder: Path, memory: Mapping[str, Any], *, shared: SharedStore, context: HostContext) -> bool:
@@ -81,7 +84,7 @@ def take(
 
 def _memory(work: Path, key: str, name: str) -> dict[str, Any]:
     """Raises ``ValueError`` for what is not a cell's."""
-    memory: dict[str, Any] = json.loads((work / MEMORY).read_text(encoding="utf-8"))
+    memory: dict[str, Any] = parse_foreign(read_foreign(work / MEMORY, most=MOST))
     if not is_memory(memory) or memory["key"] != key or memory.pop("bundle") != name:
         raise ValueError("it is listed under another's key")
     return memory
@@ -99,7 +102,7 @@ def _require_files(bundle: Bundle, memory: Mapping[str, Any], found: set[str], p
 
 
 def _reported(file: Path) -> object:
-    return json.loads(file.read_text(encoding="utf-8"))["digest"]
+    return parse_foreign(read_foreign(file, most=MOST))["digest"]
 
 
 def _place(unpacked: Path, work: Path, memory: Mapping[str, Any], folder: Path) -> None:

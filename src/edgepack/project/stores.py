@@ -5,7 +5,7 @@ from pathlib import Path
 
 from edgepack.errors import UsageError
 from edgepack.fetch.http import redacted
-from edgepack.files.shared import BlobStore, SharedStore
+from edgepack.files.shared import SECRET, BlobStore, SharedStore
 from edgepack.plugins.context import HostContext
 from edgepack.terminal_text import did_you_mean
 
@@ -29,8 +29,13 @@ def address_of(named: str | None, project: str | None) -> str | None:
 def open_shared(url: str, *, context: HostContext) -> SharedStore:
     """The store at an address, one for the whole process: one that cannot be reached is not tried for each cell.
 
-    Raises ``UsageError`` for an address that no plugin takes, and what the plugin raises.
+    Raises ``UsageError`` for an address that no plugin takes and a secret that is empty, and what the plugin raises.
     """
+    if not os.environ.get(SECRET, "set").strip():
+        raise UsageError(
+            f"{SECRET} is empty, so entries of anyone who can write to the store {redacted(url)} would be taken",
+            hint=f"set it to the secret, or unset {SECRET} if you trust all who can write there",
+        )
     if url not in _opened:
         scheme = url.partition("://")[0] if "://" in url else "file"
         known = context.extensions(AXIS)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.fleet import Shelf
@@ -58,7 +59,7 @@ def emptied(shelf: Shelf) -> None:
     del shelf.files[next(name for name in shelf.files if name.startswith("sha256/"))]
 
 
-def relisted(change: Callable[[dict[str, object]], object]) -> Callable[[Shelf], None]:
+def relisted(change: Callable[[dict[str, Any]], object]) -> Callable[[Shelf], None]:
     def lie(shelf: Shelf) -> None:
         name = f"entries/kind/{KEY}.json"
         said = json.loads(shelf.files[name])
@@ -91,6 +92,9 @@ def half(shelf: Shelf) -> None:
             )
         ),
         relisted(lambda said: said.update(files=3)),
+        relisted(lambda said: said["files"][0].update(path="a/" * 850 + "x")),
+        relisted(lambda said: said["files"][0].update(size=-1)),
+        relisted(lambda said: said["files"][0].update(size=20 << 30)),
         relisted(lambda said: said.pop("mac")),
     ],
 )
@@ -110,6 +114,22 @@ def test_a_store_that_lies_is_noticed_and_gone_round(lie: Callable[[Shelf], None
     assert store.offer("kind", KEY, tmp_path / "one")
     assert shared(shelf, told).fetch("kind", KEY, back)
     assert len(told) == 1
+
+
+def test_folders_within_one_another_that_nothing_could_remove_are_not_made(tmp_path: Path) -> None:
+    shelf, told = Shelf(), list[str]()
+    store = shared(shelf, told)
+    store.offer("kind", KEY, written(tmp_path / "one"))
+
+    def deeper(said: dict[str, Any]) -> None:
+        said["files"][0]["path"] = "a/" * 850 + "x"
+        said["files"][1]["path"] = "a/" * 1700 + "x"
+
+    relisted(deeper)(shelf)
+    back = tmp_path / "back"
+    back.mkdir()
+    assert not store.fetch("kind", KEY, back)
+    assert "lies too deep" in told[0] and list(back.iterdir()) == []
 
 
 def test_with_a_secret_only_those_who_know_it_are_believed(tmp_path: Path) -> None:

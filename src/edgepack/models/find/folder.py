@@ -6,11 +6,11 @@ from pathlib import Path
 
 from edgepack.context import BuildContext, Extension
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.files.store import digest_file
 from edgepack.models.convert.fitting_tokenizer import fitting_tokenizer
 from edgepack.models.convert.older_tokenizer import tokenizer_file
 from edgepack.models.convert.route import routed_folder
 from edgepack.models.find.decide import Decision, ModelRequest, decide
+from edgepack.models.find.digests import digests_of
 from edgepack.models.find.static import read_static_folder
 from edgepack.models.find.weights import Size, Weights, open_weights, size_of_weights
 from edgepack.models.graph.writer import OUTPUT
@@ -68,8 +68,8 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
     own = decision.kind != "colbert"
     used = {*vector.files, *length_files, *prompts.files, *({CONFIG, LENGTH_FILES[0]} & set(folder.names))}
     used |= {path.relative_to(folder.directory).as_posix() for path in size.files}
-    digests = [digest_file(folder.directory / path, relative_to=folder.directory) for path in used]
-    digests.append(digest_file(tokenizer, relative_to=tokenizer.parent))
+    digests = digests_of((folder.directory / path for path in used), directory=folder.directory)
+    digests += digests_of([tokenizer], directory=tokenizer.parent)
     return ModelSource(
         name=asked.name,
         origin=asked.origin,

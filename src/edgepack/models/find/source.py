@@ -38,6 +38,12 @@ def ingest(model: str | None, *, reading: Reading = UNSAID, context: BuildContex
     ``UnsupportedModelError``, ``DownloadError`` or ``HashMismatchError``.
     """
     source = _ingest(model, reading, context)
+    # It becomes a line of packages' metadata, after which others would say what is to be installed, too.
+    if not source.name.isprintable():
+        raise ModelError(
+            f"a model cannot be called {source.name[:100]!a}",
+            hint="rename its folder: letters that cannot be shown, line breaks among them, are no name",
+        )
     for warning in source.warnings:
         context.warn(warning)
     return source

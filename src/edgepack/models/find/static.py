@@ -3,8 +3,8 @@
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.files.store import digest_file
 from edgepack.models.find.decide import ModelRequest
+from edgepack.models.find.digests import digests_of
 from edgepack.models.read.card import ModelCard
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.modules import cut_of
@@ -74,7 +74,7 @@ def read_static_folder(folder: ModelFolder, card: ModelCard, asked: ModelRequest
         max_length=longest_text(folder, named, model2vec=model2vec),
         dimension=pooling.dimension(made["hidden_size"]),
         license=card.license or asked.license,
-        files=tuple(digest_file(path, relative_to=directory) for path in sorted(used)),
+        files=tuple(digests_of(sorted(used), directory=directory)),
         prompts={**prompts.texts, **reading.prompts},
         pooling_from="config.json" if folder.modules is None else "modules.json",
         default_prompt=prompts.default,

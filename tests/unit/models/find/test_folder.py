@@ -52,6 +52,15 @@ def test_a_folder_is_read(model: Path, context: HostContext) -> None:
     assert source.config["model_type"] == "bert"
 
 
+@pytest.mark.parametrize("name", ["a\nRequires-Dist: other", "a\x1b[2J", "a\u2028b"])
+def test_a_name_that_would_be_lines_of_a_package_is_refused(
+    model: Path, context: HostContext, name: str
+) -> None:
+    error = refused(model.rename(model.with_name(name)), context)
+    assert "cannot be called" in error.message and error.message.isprintable()
+    assert error.hint and "rename" in error.hint
+
+
 def test_the_files_that_decide_are_listed_by_content(model: Path, context: HostContext) -> None:
     source = ingest(str(model), context=context)
     listed = {file.path: file for file in source.files}
