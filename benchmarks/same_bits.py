@@ -2,7 +2,7 @@
 
     PYTHONPATH=. .venv/bin/python benchmarks/same_bits.py
     PYTHONPATH=. .venv/bin/python benchmarks/same_bits.py --texts 200 --only x86_64
-    PYTHONPATH=. .venv/bin/python benchmarks/same_bits.py --texts armv7l=20 --keep /tmp/bits     # and again, where it was ended
+    PYTHONPATH=. .venv/bin/python benchmarks/same_bits.py --texts armv7l=20 'aarch64 glibc=280' --keep /tmp/bits     # and again, where it was ended
 
 all-MiniLM-L6-v2 by recipe int8, 200 verification texts and 4,000 fuzz texts of every script. The engine is compiled for x86-64, arm64, 32-bit ARM and
 riscv64, with glibc and with musl, and for WebAssembly, in Node; its kernels are chosen by name. What is not this machine's runs under qemu (``edgepack fetch --target linux-arm64-min`` fetches
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -71,7 +71,7 @@ class Way:
     emulator: Sequence[str | Path]
     program: Path
     level: str
-    texts: int
+    texts: int = 200 + FUZZ
     batch: int = 32
     threads: int = 1
 
@@ -86,8 +86,8 @@ def main() -> None:
         kept = kept_folder(options.keep or folder / "kept", plan)
         digests: dict[int, set[str]] = {}
         first = b""
-        counts = dict(options.texts)
-        for way in (*ways(folder, context, counts), *in_node(context, counts)):
+        for each in (*ways(folder, context), *in_node(context)):
+            way = with_texts(each, options.texts)
             if options.only and not any(word in way.name for word in options.only):
                 continue
             if way.triple and not way.program.exists():
@@ -112,8 +112,8 @@ def arguments() -> argparse.Namespace:
         nargs="+",
         type=part,
         default=[],
-        metavar="[ARCHITECTURE=]COUNT",
-        help="how many, of all or of a processor's",
+        metavar="[WORDS=]COUNT",
+        help="how many, of all or of platforms with these words in their names; the last that fits counts",
     )
     made.add_argument("--keep", type=Path, help="a folder for what is made")
     made.add_argument("--only", nargs="+", metavar="WORD", help="platforms with one of these in their names")
@@ -121,9 +121,16 @@ def arguments() -> argparse.Namespace:
 
 
 def part(word: str) -> tuple[str, int]:
-    """Of which processor, and how many texts."""
-    arch, _, count = word.rpartition("=")
-    return arch, int(count)
+    """Of which platforms, and how many texts."""
+    words, _, count = word.rpartition("=")
+    return words, int(count)
+
+
+def with_texts(way: Way, counts: Sequence[tuple[str, int]]) -> Way:
+    """As many as the last of these counts says that fits its name; all without one."""
+    return replace(
+        way, texts=next((count for words, count in reversed(counts) if words in way.name), way.texts)
+    )
 
 
 def kept_folder(folder: Path, plan: Path) -> Path:
@@ -173,13 +180,12 @@ def ids_of(source: ModelSource) -> list[str]:
     return [" ".join(map(str, row[:length])) + "\n" for row, length in rows]
 
 
-def ways(folder: Path, context: HostContext, texts: Mapping[str, int]) -> Iterator[Way]:
+def ways(folder: Path, context: HostContext) -> Iterator[Way]:
     """Of every processor that is here or emulated; programs are still to be compiled."""
     for arch, levels in LEVELS.items():
         emulator = emulator_of(arch, context)
         if emulator is None:
             continue
-        count = texts.get(arch, texts.get("", 200 + FUZZ))
         for triple in TRIPLES[arch]:
             libc = "musl" if "musl" in triple else "glibc"
             for level in levels:
@@ -192,7 +198,6 @@ def ways(folder: Path, context: HostContext, texts: Mapping[str, int]) -> Iterat
                     emulator=emulator,
                     program=folder / f"{arch}-{libc}",
                     level=level,
-                    texts=count,
                 )
                 yield way
                 if not emulator and level == levels[-1]:
@@ -200,7 +205,7 @@ def ways(folder: Path, context: HostContext, texts: Mapping[str, int]) -> Iterat
                     yield replace(way, name=f"{named}, 2 threads", threads=2)
 
 
-def in_node(context: HostContext, texts: Mapping[str, int]) -> Iterator[Way]:
+def in_node(context: HostContext) -> Iterator[Way]:
     """The module that pages have; nothing where there is no Node."""
     try:
         node = find_node()
@@ -214,7 +219,6 @@ def in_node(context: HostContext, texts: Mapping[str, int]) -> Iterator[Way]:
             emulator=(node,),
             program=Path(__file__).with_suffix(".mjs"),
             level=str(wasm_module(context=context) / form),
-            texts=texts.get("wasm32", texts.get("", 200 + FUZZ)),
         )
         yield way
         yield replace(way, name=f"{way.name}, alone", batch=1)

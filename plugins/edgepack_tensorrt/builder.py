@@ -119,7 +119,7 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     recipe = target.model.recipe
     fits = recipe in RECIPES if isinstance(recipe, str) else {step.name for step in recipe} <= PASSES
     if not fits or target.model.format != "onnx":
-        words = recipe if isinstance(recipe, str) else ", ".join(step.name for step in recipe)
+        words = recipe if isinstance(recipe, str) else ", ".join(step.name or step.recipe for step in recipe)
         raise TargetError(
             f"target {target.name}: TensorRT requires an unfused ONNX model, recipe half or unfused in format onnx, "
             f"not {words} in {target.model.format}",

@@ -241,10 +241,17 @@ def parse_size(text: str) -> int:
 
 
 def read_pass(entry: Mapping[str, Any]) -> Pass:
-    """A step of a recipe as TOML has it, e.g. ``{ pass = "int4", layers = ["encoder.*"] }``; nothing is checked."""
+    """A step of a recipe as TOML has it, e.g. ``{ pass = "int4", layers = ["encoder.*"] }`` or ``{ recipe = "int8" }``; nothing is checked."""
+    if "pass" not in entry:
+        return Pass(recipe=str(entry["recipe"]))
     return Pass(
         name=str(entry["pass"]), parameters={key: setting for key, setting in entry.items() if key != "pass"}
     )
+
+
+def is_pass(entry: object) -> bool:
+    """Whether ``read_pass`` reads it."""
+    return isinstance(entry, Mapping) and ("pass" in entry or entry.keys() == {"recipe"})
 
 
 def _extra(key: str, value: object) -> Mapping[str, Any]:
@@ -279,7 +286,7 @@ def _version(value: object) -> str:
 def _recipe(value: object) -> str | tuple[Pass, ...]:
     if isinstance(value, str):
         return value
-    if not isinstance(value, list) or not all(isinstance(entry, dict) and "pass" in entry for entry in value):
+    if not isinstance(value, list) or not all(map(is_pass, value)):
         raise Malformed(
             "is neither a recipe's name nor a list of passes",
             hint='e.g. recipe = "int8", or recipe = [{ pass = "fuse" }, { pass = "int8-dynamic" }]',

@@ -40,6 +40,18 @@ def list_files(folder: Path, *, library: str = LIBRARY) -> Path:
     return folder
 
 
+def same_key_in(folder: Path) -> None:
+    """``key.key`` and ``key.pub``, the same each time: a program that is compiled for the key is in the cache."""
+    from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = derive_private_key(33, SECP256R1())
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "key.key").write_bytes(secret)
+    (folder / "key.key").chmod(0o600)
+    (folder / "key.pub").write_bytes(PrivateKey(key).public.pem)
+
+
 def key_in(folder: Path, name: str = "key") -> PrivateKey:
     """A new key, whose files are ``NAME.key`` and ``NAME.pub``."""
     private, _ = new_keys(folder / name, password=None)

@@ -99,6 +99,11 @@ def test_each_file_of_measurements_is_a_table_of_a_page() -> None:
     assert {"targets", "bundles of targets"} <= on_pages
 
 
+def test_no_table_of_the_benchmarks_is_written_by_hand() -> None:
+    rest = BLOCK.sub("", text_of("docs/benchmarks.md"))
+    assert not [line for line in rest.splitlines() if line.startswith("|")]
+
+
 @pytest.mark.parametrize("name", sorted(file.stem for file in MEASURED.glob("*.json")))
 def test_measurements_say_by_what_where_and_when(name: str) -> None:
     found = recorded(name)

@@ -12,7 +12,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from tests.support.house import MODULES, ROOT, imports_of, room_of
+from tests.support.house import MODULES, ROOT, import_statements, imports_of, room_of
 
 HEAVY = {
     "onnx",
@@ -62,7 +62,7 @@ def test_dependencies_are_those_that_are_imported() -> None:
         for name, file in MODULES.items()
         if name.startswith("edgepack") and name.split(".")[1:2] != ["testing"]
     ]
-    imported = {name.split(".")[0] for file in ours for name in outside(ast.parse(file.read_text()))}
+    imported = {name.split(".")[0] for file in ours for name in outside(file)}
     optional = {
         "distributed",
         "fsspec",
@@ -78,12 +78,12 @@ def test_dependencies_are_those_that_are_imported() -> None:
     assert unused - PROGRAMS == set()
 
 
-def outside(tree: ast.Module) -> Iterator[str]:
+def outside(file: Path) -> Iterator[str]:
     """What a module imports by its whole name, anywhere."""
-    for node in ast.walk(tree):
+    for node, _ in import_statements(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+        elif node.level == 0:
             yield node.module or ""
 
 
@@ -150,11 +150,10 @@ INNER = tomllib.loads((ROOT / "plugins/inner.toml").read_text(encoding="utf-8"))
 def test_plugins_use_the_public_interface_only(file: Path) -> None:
     folders = file.relative_to(ROOT / "plugins").parts
     own = ("edgepack_acme",) if folders[0] == "template" else folders
-    for node in ast.walk(ast.parse(file.read_text())):
-        names = []
+    for node, _ in import_statements(file):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             inside = [f"{node.module}.{alias.name}" for alias in node.names]
             names = inside if node.module == "edgepack" else [node.module or ""]
         for name in names:
@@ -171,10 +170,9 @@ def test_plugins_of_this_tree_import_no_more_from_inside_than_is_listed() -> Non
     found: dict[str, dict[str, set[str]]] = {}
     for file in (ROOT / "plugins").rglob("*.py"):
         plugin = file.relative_to(ROOT / "plugins").parts[0]
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node, _ in import_statements(file):
             module = (isinstance(node, ast.ImportFrom) and node.module) or ""
             if module.startswith("edgepack.") and module not in PUBLIC:
-                assert isinstance(node, ast.ImportFrom)
                 names = found.setdefault(plugin, {}).setdefault(module.removeprefix("edgepack."), set())
                 names.update(alias.name for alias in node.names)
     assert found == {

@@ -131,6 +131,10 @@ def test_an_override_that_makes_no_sense_is_a_usage_error(tmp_path: Path, overri
         (MINIMAL + "[model.prompts]\nquery = 1", "model.prompts"),
         (MINIMAL + "[model]\nmin_cosine = 2", "expected a number from 0 to 1"),
         (MINIMAL + "[model]\nrecipe = 8", "neither a recipe's name nor a list"),
+        (
+            MINIMAL + '[model]\nrecipe = [{ recipe = "int8", layers = [] }]',
+            "neither a recipe's name nor a list",
+        ),
         (MINIMAL + "[budget]\ndownload = 'small'", "is not a size"),
         (MINIMAL + "[y-kiosk]", "unknown key y-kiosk"),
         (MINIMAL + "[[x-kiosk]]", "x-kiosk is [{}], expected a table"),

@@ -84,7 +84,9 @@ def recipe_rows(host: PluginHost) -> list[Row]:
         {
             "recipe": name,
             "summary": found.summary,
-            "passes": ", ".join(str(step["pass"]) for step in found.make()),
+            "passes": ", ".join(
+                str(step.get("pass") or f"those of {step['recipe']}") for step in found.make()
+            ),
             "toml": "\n".join(map(_as_toml, found.make())),
             "origin": found.plugin,
         }

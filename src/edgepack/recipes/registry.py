@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from edgepack.context import BuildContext, Extension, perhaps_broken
@@ -13,7 +13,7 @@ from edgepack.errors import PluginError, TargetError
 from edgepack.plugins.blame import blamed_on, listed
 from edgepack.records.recipe import Recipe
 from edgepack.records.target import ModelOptions, Pass
-from edgepack.targets import read_pass
+from edgepack.targets import is_pass, read_pass
 from edgepack.terminal_text import did_you_mean
 from edgepack.toml_schema import Malformed, check_value
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PASS, RECIPE = "pass", "recipe"
 """Axes of plugins, edgepack's own among them (``edgepack.own``)."""
-TABLES = 'tables {"pass": NAME, PARAMETER: VALUE, …}'
+TABLES = 'tables {"pass": NAME, PARAMETER: VALUE, …} or {"recipe": NAME}'
 
 
 def recipe_named(name: str, context: BuildContext) -> Recipe:
@@ -39,7 +39,7 @@ def recipe_named(name: str, context: BuildContext) -> Recipe:
         )
     found = known[name]
     tables = listed(found.plugin, f"recipe {name}", found.make(), TABLES)
-    if wrong := [each for each in tables if not (isinstance(each, Mapping) and "pass" in each)]:
+    if wrong := [each for each in tables if not is_pass(each)]:
         raise PluginError(
             f"plugin {found.plugin}: recipe {name} returned a list with {repr(wrong[0])[:80]}, expected {TABLES}"
         )
@@ -47,11 +47,26 @@ def recipe_named(name: str, context: BuildContext) -> Recipe:
 
 
 def passes_of(recipe: str | tuple[Pass, ...], context: BuildContext) -> tuple[Pass, ...]:
-    """The passes that a target asks for, every name and parameter checked; or ``TargetError``."""
-    passes = recipe_named(recipe, context).passes if isinstance(recipe, str) else recipe
+    """The passes that a target asks for, those of recipes in recipes too, every name and parameter checked; or ``TargetError``."""
+    passes = tuple(
+        _flat(recipe_named(recipe, context).passes if isinstance(recipe, str) else recipe, context)
+    )
     for each in passes:
         _check(each, context)
     return passes
+
+
+def _flat(steps: Iterable[Pass], context: BuildContext, within: tuple[str, ...] = ()) -> Iterator[Pass]:
+    for step in steps:
+        if step.recipe in within:
+            raise TargetError(
+                f"recipe {step.recipe} contains itself, by {' and '.join(within)}",
+                hint="name the passes in its place; `edgepack recipes` lists those of every recipe",
+            )
+        if step.recipe:
+            yield from _flat(recipe_named(step.recipe, context).passes, context, (*within, step.recipe))
+        else:
+            yield step
 
 
 def passes_for(source: ModelSource, options: ModelOptions, context: BuildContext) -> tuple[Pass, ...]:

@@ -39,10 +39,12 @@ class Platform:
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """One step of a recipe: a registered pass with its parameters."""
+    """One step of a recipe: a registered pass with its parameters, or all steps of another recipe."""
 
-    name: str
+    name: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    recipe: str = ""
+    """The other recipe; there is no name then."""
 
 
 @dataclass(frozen=True, kw_only=True)

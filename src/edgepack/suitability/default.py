@@ -110,7 +110,8 @@ def candidates(
 def _target(
     default: DefaultTarget, overrides: Sequence[str], reading: Reading, context: HostContext
 ) -> Target:
-    recipe = (f"model.recipe={default.recipe}",) if default.recipe else ()
+    said = any(each.startswith("model.recipe=") for each in overrides)
+    recipe = (f"model.recipe={default.recipe}",) if default.recipe and not said else ()
     return with_reading(context.plugins().target(default.target, (*recipe, *overrides)), reading)
 
 

@@ -165,10 +165,9 @@ class BundleRunner:
     def require_server(self, bundle: Bundle) -> None:
         """Have the program's server answer a request of its own, ``embed serve --check``, where the manifest says that it has one.
 
-        Nothing is asked of a server of scores or of other outputs than vectors. Raises what ``embed`` raises, but for ``CannotRunHere``.
+        Nothing is asked where a server offers nothing of what the model gives. Raises what ``embed`` raises, but for ``CannotRunHere``.
         """
-        model = bundle.manifest["model"]
-        if not bundle.manifest["runner"].get("serve") or "task" in model or "outputs" in model:
+        if not bundle.manifest["runner"].get("serve") or not _is_served(bundle.manifest["model"]):
             return
         try:
             self._run(bundle, [bundle.program, "serve", "--check", "--port", "0"])
@@ -238,6 +237,13 @@ def _pair_of(answer: Any) -> tuple[list[int], list[int]]:
     """A line of a program's answer. Raises what ``read_answers`` knows."""
     ids, types = map(whole_numbers, answer)
     return ids, types
+
+
+def _is_served(model: Mapping[str, Any]) -> bool:
+    """Not those of classifiers, and of encoders that give vectors of tokens alone."""
+    outputs = model.get("outputs", {"dense": True})
+    sparse = outputs.get("sparse", {}).get("of") == "vocabulary"
+    return model.get("task") != "classes" and (bool(outputs.get("dense")) or sparse)
 
 
 def _outputs_of(answer: Any) -> TextOutputs:

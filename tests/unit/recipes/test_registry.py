@@ -11,12 +11,21 @@ from typing import Any
 import pytest
 
 from edgepack.console import Story
+from edgepack.context import Extension
 from edgepack.errors import TargetError
 from edgepack.own import PASSES
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.recipes.registry import parameters_of, pass_named, passes_for, passes_of, recipe_named
+from edgepack.recipes.registry import (
+    key_of_passes,
+    parameters_of,
+    pass_named,
+    passes_for,
+    passes_of,
+    recipe_named,
+)
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions, Pass
+from edgepack.targets import read_pass
 from edgepack.toml_schema import load_toml
 
 
@@ -75,10 +84,34 @@ def test_a_list_of_passes_is_taken_as_it_is(context: HostContext) -> None:
     assert passes_of(steps, context) == steps
 
 
+def test_a_recipe_in_a_list_stands_for_its_passes(context: HostContext) -> None:
+    first = read_pass({"pass": "smooth", "strength": 0.5})
+    whole = passes_of((first, read_pass({"recipe": "int8"})), context)
+    assert whole == (first, *passes_of("int8", context))
+    assert key_of_passes(whole[1:], context) == key_of_passes(passes_of("int8", context), context)
+
+
+def test_a_recipe_of_a_plugin_may_be_one_of_others_and_not_of_itself(context: HostContext) -> None:
+    def brought(*steps: dict[str, str]) -> Extension:
+        return Extension(name="", plugin="odd", summary="", make=lambda: list(steps), identity="")
+
+    plugins: Any = {
+        "twice": brought({"recipe": "int8"}, {"recipe": "once"}),
+        "once": brought({"pass": "fuse"}),
+        "round": brought({"recipe": "about"}),
+        "about": brought({"recipe": "round"}),
+    }
+    known: Any = SimpleNamespace(extensions=lambda axis: {**context.extensions(axis), **plugins})
+    assert passes_of("twice", known) == (*passes_of("int8", context), Pass(name="fuse"))
+    with pytest.raises(TargetError, match="recipe about contains itself, by about and round"):
+        passes_of("round", known)
+
+
 @pytest.mark.parametrize(
     ("recipe", "said"),
     [
         ("int9", "there is no recipe 'int9' (did you mean int8?)"),
+        ((Pass(recipe="int9"),), "there is no recipe 'int9' (did you mean int8?)"),
         ("fp23", "there is no recipe 'fp23' (did you mean fp32?)"),
         ((Pass(name="fuze"),), "there is no pass 'fuze' (did you mean fuse?)"),
         (

@@ -214,9 +214,11 @@ def test_a_server_is_asked_where_there_is_one(copy: Path, context: HostContext) 
     runner = BundleRunner(context=context, trusted=True)
     bundle = bundle_of(copy, '#!/bin/sh\necho "$@" >&2\nexit 1\n')
     runner.require_server(bundle)  # its manifest says that it has none
-    runner.require_server(serving(bundle, task="rank"))  # it has no vectors
-    with pytest.raises(ProofError, match=r"failed: serve --check --port 0$"):
-        runner.require_server(serving(bundle))
+    runner.require_server(serving(bundle, task="classes"))  # the server offers no classes
+    runner.require_server(serving(bundle, outputs={"dense": False, "multi_vector": {}}))
+    for model in ({}, {"task": "rank"}, {"outputs": {"dense": False, "sparse": {"of": "vocabulary"}}}):
+        with pytest.raises(ProofError, match=r"failed: serve --check --port 0$"):
+            runner.require_server(serving(bundle, **model))
 
 
 def test_a_server_that_does_not_answer_is_refused(copy: Path, context: HostContext) -> None:

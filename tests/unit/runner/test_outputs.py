@@ -257,6 +257,8 @@ def test_the_server_answers_as_text_embeddings_inference_does(splade: Path) -> N
             "sample is a sparse encoder: weights of tokens are at /embed_sparse"
             in refused.json["error"]["message"]
         )
+    checked = run_program(splade, "serve", "--check", "--port=0")
+    assert checked.returncode == 0, checked.stderr
 
 
 def test_the_server_gives_a_texts_own_vector_and_names_the_way_to_the_others(tokens: Path) -> None:

@@ -237,6 +237,17 @@ def test_what_the_server_refuses(
     assert (answer.status, words in answer.json["error"]["message"]) == (400, True)
 
 
+def test_the_server_checks_itself_by_a_ranking(ranker: Path) -> None:
+    done = run_program(ranker, "serve", "--check", "--port=0")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_server_of_a_classifier_says_why_it_fails_its_check(classifier: Path) -> None:
+    done = run_program(classifier, "serve", "--check", "--port=0")
+    assert done.returncode == 5
+    assert b"a classifier, which the server does not offer: embed --classify" in done.stderr
+
+
 def test_an_embedding_server_does_not_rank(sample: Path) -> None:
     with running(sample) as server:
         answer = server.ask("/v1/rerank", {"query": "a", "documents": ["b"]})

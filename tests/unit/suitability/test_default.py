@@ -50,7 +50,8 @@ def test_a_model_of_which_the_order_counts_gets_the_recipe_that_keeps_it(
 def test_what_is_set_decides_too(choose: Choose, tmp_path: Path) -> None:
     write_family(tmp_path / "bert", "bert", hidden_size=64, intermediate_size=128)
     assert choose(tmp_path / "bert").target.model.recipe == "int8-download"
-    assert choose(tmp_path / "bert", "model.recipe=int8").target.model.recipe == "int8"
+    said = choose(tmp_path / "bert", "model.recipe=int8").target
+    assert (said.model.recipe, said.settings) == ("int8", ("model.recipe=int8",))
     assert choose(tmp_path / "bert", "runtime=full").target.name == "linux-x86-min"
     assert choose(tmp_path / "bert", "attention=float").target.name == "linux-x86-fast"
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 from tests.support.sample_program import complaint, library_of, vectors_of
-from tests.support.signed import key_in
+from tests.support.signed import same_key_in
 
 from edgepack import python_api as library
 from edgepack.bundles.manifest import file_entry
 from edgepack.console import Story
 from edgepack.errors import FloorError, MissingToolError, ProofError, ToolError
 from edgepack.files.elf import foreign_libraries, glibc_floor
-from edgepack.files.store import Store, digest_tree
+from edgepack.files.store import Store, default_root, digest_tree
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import ModelSource, Pooling, PreparedModel
@@ -50,8 +50,9 @@ PLATFORM = Platform(os="linux", arch=host.machine())
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return Store(root=tmp_path_factory.mktemp("store"))
+def store() -> Store:
+    """The user's: an entry is named by all that decides what it holds, and a hundred sources take minutes to compile."""
+    return Store(root=default_root())
 
 
 @pytest.fixture(scope="module")
@@ -270,6 +271,9 @@ def test_a_program_that_accepts_nonsense_is_noticed(
 def test_a_machine_without_binutils_is_told_what_to_install(
     context: HostContext, prepared: PreparedModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    library = tmp_path / "libembed.so"
+    library.touch()
+    monkeypatch.setattr(subject, "link_library", lambda *_, **__: library)
     monkeypatch.setenv("PATH", os.fspath(tmp_path))
     with pytest.raises(MissingToolError) as caught:
         freeze_runner(model=prepared, platform=PLATFORM, context=context)
@@ -310,7 +314,7 @@ def test_on_too_old_a_system_it_says_a_sentence(bundle: Path, tmp_path: Path) ->
 def test_a_frozen_program_asks_for_the_signature_that_it_was_built_for(
     store: Store, prepared: PreparedModel, tmp_path: Path
 ) -> None:
-    key_in(tmp_path)
+    same_key_in(tmp_path)
     folder = tmp_path / "bundle"
     with host_context(story=Story(quiet=True), store=store) as context:
         key = (tmp_path / "key.pub").read_text()

@@ -105,14 +105,15 @@ std::string address_of(int listener) {
     return is_six ? "http://[" + std::string(text) + "]:" + port : "http://" + std::string(text) + ":" + port;
 }
 
-Error ask_listener(int listener, const std::string &token) {
+Error ask_listener(int listener, const std::string &token, const Probe &probe) {
     Address address;
     address.size = sizeof address.storage;
     getsockname(listener, address.any(), &address.size);
-    const std::string body = "{\"input\": \"a\"}";
+    const std::string body = probe.body;
     std::string asked =
-        "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer " +
-        token + "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
+        "POST " + std::string(probe.path) +
+        " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer " + token +
+        "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
         "\r\n\r\n" + body;
     std::string answer;
     char chunk[4096];
@@ -124,7 +125,7 @@ Error ask_listener(int listener, const std::string &token) {
         else if (errno != EINTR) break;
     }
     if (client >= 0) close(client);
-    if (answer.compare(0, 13, "HTTP/1.1 200 ") == 0 && answer.find("\"embedding\":[") != std::string::npos)
+    if (answer.compare(0, 13, "HTTP/1.1 200 ") == 0 && answer.find(probe.found) != std::string::npos)
         return {};
     return fail(RUNTIME, "the server does not answer itself: " +
                              answer.substr(answer.size() > 200 ? answer.size() - 200 : 0));

@@ -11,7 +11,11 @@ namespace embed {
 Error open_listener(const ServeOptions &options, int &listener);
 // E.g. http://127.0.0.1:8080, or unix:/run/embed.sock.
 std::string address_of(int listener);
-// One request to it, for a vector. A code of 5 when the answer is none.
-Error ask_listener(int listener, const std::string &token);
+// A question that the server has an answer to, and what such an answer has in it.
+struct Probe {
+    const char *path, *body, *found;
+};
+// Asks it. A code of 5 when the answer is none.
+Error ask_listener(int listener, const std::string &token, const Probe &probe);
 
 }  // namespace embed

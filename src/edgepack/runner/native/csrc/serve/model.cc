@@ -122,6 +122,13 @@ Error ServedModel::open(const Bundle &bundle, const ServeOptions &options) {
     return {};
 }
 
+Probe ServedModel::probe() const {
+    if (task_ == "rank")
+        return {"/v1/rerank", "{\"query\": \"a\", \"documents\": [\"a\"]}", "\"relevance_score\":"};
+    if (sparse_ && !dense_) return {"/embed_sparse", "{\"inputs\": \"a\"}", "[["};
+    return {"/v1/embeddings", "{\"input\": \"a\"}", "\"embedding\":["};
+}
+
 // What the bundle's model is not made for.
 Refusal ServedModel::require_task(const Question &question) const {
     const char *noun = task_ == "rank"      ? "a reranker"

@@ -2,6 +2,7 @@
 // as an answer.
 #pragma once
 #include "scoring/scorer.h"
+#include "serve/listen.h"
 #include "serve/options.h"
 #include "serve/task.h"
 
@@ -21,6 +22,8 @@ public:
     // What the user's own module makes of all of them, where there is one.
     Refusal finish(Task &task) const;
     void write(Task &task) const;
+    // What `serve --check` asks.
+    Probe probe() const;
     size_t lanes() const { return size_t(embedder_.threads()); }
     size_t dimension() const { return embedder_.dimension(); }
     const Placement *placement() const { return embedder_.placement(); }

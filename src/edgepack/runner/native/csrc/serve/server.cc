@@ -165,7 +165,7 @@ Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, int 
     say("listening on " + address_of(listener) + "\n");
     Error wrong;
     const std::function<void()> ask = [&] {
-        wrong = ask_listener(listener, options.token);
+        wrong = ask_listener(listener, options.token, model.probe());
         wake(0);
     };
     Server server(options, service, batcher, listener);
