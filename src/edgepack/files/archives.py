@@ -43,6 +43,9 @@ MAX_DIRECTORY = 32 << 20
 CHUNK = 1 << 16
 """Bytes that are read at once. A tar header that is longer is an attack on memory: tarfile reads each whole."""
 
+MAX_END = 16 << 20
+"""Zeros behind a tar's end: records are filled up with them, which have a megabyte at most."""
+
 ZIP_SUFFIXES = (".zip", ".whl")
 SUFFIXES = (*ZIP_SUFFIXES, ".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz")
 """What archives that people name are called."""
@@ -113,6 +116,8 @@ def opened(archive: Path, *, budget: Budget | None = None) -> Iterator[Iterator[
     """The members, one after the other. Raises ``BadArchive``, also while they are read."""
     try:
         budget = budget or Budget.of(archive)
+        if not (archive.is_file() or archive.is_dir()):
+            raise BadArchive("it is no file")  # a pipe would be waited for
         file = archive.open("rb")
     except OSError as error:
         raise BadArchive(f"it cannot be read: {error.strerror}") from error
@@ -380,8 +385,9 @@ def _members_of_tar(file: io.BufferedReader, budget: Budget) -> Iterator[Archive
             # tarfile takes a header that it cannot read for the end.
             raise tarfile.ReadError("unexpected end of data")
         # To the compression's own checksum. Other programs read on behind the first zeros.
+        end = stream.tell()
         while rest := stream.read(CHUNK):
-            if rest.strip(b"\0"):
+            if rest.strip(b"\0") or stream.tell() - end > MAX_END:
                 raise BadArchive("it goes on behind its end", hint="do not trust this archive")
 
 

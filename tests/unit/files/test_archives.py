@@ -354,6 +354,19 @@ def test_what_is_not_wanted_counts_too(tmp_path: Path, name: str, monkeypatch: p
         unpack(made, tmp_path / "out", where=lambda path: None, budget=Budget.of(made, entries=10))
 
 
+def test_a_pipe_and_zeros_without_end_are_no_archives(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadArchive, match="is no file"), opened(tmp_path / "pipe"):
+        pass
+    with (tmp_path / "zeros").open("wb") as file:
+        file.truncate(1 << 40)
+    with (
+        pytest.raises(BadArchive, match="goes on behind its end"),
+        opened(tmp_path / "zeros") as members,
+    ):
+        list(members)
+
+
 def telling(kind: bytes, content: bytes) -> bytes:
     return header("more", kind, len(content)) + content.ljust(512, b"\0")
 
