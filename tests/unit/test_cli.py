@@ -188,6 +188,8 @@ def test_models_and_recipes_are_listed() -> None:
     recipes = {row["recipe"]: row for row in json.loads(edgepack("recipes", "--json").stdout)}
     assert recipes["int8"]["passes"].split(", ")[-1] == "int8-dynamic"
     assert recipes["int8"]["origin"] == "edgepack"
+    lines = edgepack("recipes").stdout.splitlines()
+    assert max(len(line) for line in lines if "{ pass" not in line) in range(80, 101)
 
 
 def test_every_error_has_an_exit_code_of_its_own() -> None:

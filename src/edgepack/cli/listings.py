@@ -5,7 +5,7 @@ from click.shell_completion import CompletionItem
 
 from edgepack.cli.help import Listed, example
 from edgepack.cli.options import beginning_with, common_options
-from edgepack.cli.output import print_json, print_rows, say
+from edgepack.cli.output import print_json, print_rich, print_rows, say
 
 COMPLETE_VARIABLE = "_EDGEPACK_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
@@ -50,11 +50,13 @@ def list_recipes(as_json: bool) -> None:
     if as_json:
         print_rows(rows, as_json=True, columns=())
         return
+    from rich.text import Text
+
     from edgepack.plugins.entry_points import OURS
 
     for row in rows:
         whose = "" if row["origin"] == OURS else f" (plugin {row['origin']})"
-        say(f"{row['recipe']}{whose}: {row['summary']}")
+        print_rich(Text(f"{row['recipe']}{whose}: {row['summary']}"))
         say("\n".join(["  [", *(f"    {line}" for line in row["toml"].splitlines()), "  ]"]))
 
 
