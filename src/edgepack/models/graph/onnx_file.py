@@ -5,6 +5,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.graph.bounded import require_bounded
 from edgepack.models.read.documents import require_content
 
 MADE_FOR: Mapping[str, str] = {
@@ -18,7 +19,10 @@ MADE_FOR: Mapping[str, str] = {
 
 
 def read_graph(path: Path) -> Any:
-    """The ``ModelProto`` without its external data. Raises ``ModelError`` when the file is not ONNX."""
+    """The ``ModelProto`` without its external data.
+
+    Raises ``ModelError`` when the file is not ONNX, ``UnsupportedModelError`` when nothing says that it ends.
+    """
     import onnx
 
     require_content(path)
@@ -28,6 +32,7 @@ def read_graph(path: Path) -> Any:
         raise _not_onnx(path) from error
     if not model.graph.node or not model.graph.output or not _is_text(model):
         raise _not_onnx(path)
+    require_bounded(model, path.name)
     return model
 
 

@@ -1,6 +1,6 @@
 """Ready-made ONNX graphs that are damaged, contradictory or too large, each refused in words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -120,3 +120,73 @@ def test_a_name_that_is_no_text(source: ModelSource, tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b"encoder.layer.0", b"encod\xffr.layer.0"))
     with pytest.raises(ModelError, match=r"graph\.onnx is not an ONNX model"):
         export_onnx(source_of(source.directory, onnx="graph.onnx"), tmp_path / "out.onnx")
+
+
+def test_a_loop_whose_end_nothing_says(source: ModelSource, tmp_path: Path) -> None:
+    """758 bytes: ONNX Runtime does not return from it, and no signal ends it."""
+    graph = token_graph(source, source.directory / "graph")
+    state = helper.make_tensor_value_info("going", TensorProto.BOOL, [])
+    number = helper.make_tensor_value_info("number", TensorProto.INT64, [])
+    again = helper.make_tensor_value_info("again", TensorProto.BOOL, [])
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["going"], ["again"])], "body", [number, state], [again]
+    )
+    loop = helper.make_node("Loop", ["times", "true"], [], body=body)
+    # In a branch, too.
+    branch = helper.make_graph([loop], "branch", [], [])
+    for node in (loop, helper.make_node("If", ["true"], [], then_branch=branch, else_branch=branch)):
+        with_loop = onnx.ModelProto()
+        with_loop.CopyFrom(graph)
+        with_loop.graph.initializer.append(numpy_helper.from_array(np.array(2**62), "times"))
+        with_loop.graph.initializer.append(numpy_helper.from_array(np.array(True), "true"))
+        with_loop.graph.node.append(node)
+        error = refused(source, with_loop, tmp_path)
+        assert isinstance(error, UnsupportedModelError)
+        assert error.message == "graph.onnx has a Loop, and nothing says when that ends"
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        {0: [0]},
+        {0: [1], 1: [0]},
+        {0: [], 1: [1]},
+        {each: [each + 1] for each in range(20_000)},
+        {each: [each + 1] * 2 for each in range(30)},
+        {0: [1] * 400, 1: [2] * 400, 2: []},
+    ],
+    ids=["itself", "each other", "unused", "deep", "doubled", "wide"],
+)
+def test_functions_that_stand_for_more_than_any_model(
+    source: ModelSource, tmp_path: Path, calls: Mapping[int, list[int]]
+) -> None:
+    """626 bytes ended the process by a signal, 2.7 kB took all memory."""
+    error = refused(source, with_functions(source, calls), tmp_path)
+    assert isinstance(error, UnsupportedModelError)
+    assert "graph.onnx has functions that call themselves" in error.message
+
+
+def test_functions_within_functions_are_taken(source: ModelSource, tmp_path: Path) -> None:
+    graph = with_functions(source, {each: [each + 1] * 2 for each in range(4)})
+    write(graph, source.directory / "graph.onnx")
+    made = onnx.load(export_onnx(source_of(source.directory, onnx="graph.onnx"), tmp_path / "out.onnx"))
+    assert not made.functions
+
+
+def with_functions(source: ModelSource, calls: Mapping[int, list[int]]) -> onnx.ModelProto:
+    """The encoder's output through the first function; each calls others by their numbers, one that is not there copies."""
+    graph = token_graph(source, source.directory / "graph", output="before")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    for each, called in calls.items():
+        values = ["x", *(f"x{at}" for at in range(1, len(called))), "y"] if called else ["x", "y"]
+        nodes = [
+            helper.make_node(f"f{to}", [taken], [made], domain="own")
+            if to in calls
+            else helper.make_node("Identity", [taken], [made])
+            for to, taken, made in zip(called or [-1], values, values[1:], strict=False)
+        ]
+        graph.functions.append(helper.make_function("own", f"f{each}", ["x"], ["y"], nodes, opsets))
+    graph.opset_import.append(helper.make_opsetid("own", 1))
+    graph.graph.node.append(helper.make_node("f0", ["before"], ["last_hidden_state"], domain="own"))
+    graph.graph.output[0].name = "last_hidden_state"
+    return graph
