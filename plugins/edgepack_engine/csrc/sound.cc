@@ -180,34 +180,65 @@ bool is_pooled_behind_attention(const PlanView &plan) {
     return pooled;
 }
 
+// How far a step reads each of its sources, in numbers from a row's start; 0: not at all.
+uint32_t read_to(const Step &step, int source) {
+    const uint32_t *sizes = step.sizes;
+    switch (step.operation) {
+        case LOOKUP: return 0;
+        case QUANTIZE: return source ? 0 : sizes[0] + sizes[1];
+        case ATTENTION:
+            if (source) return step.tensors[1] ? sizes[0] * sizes[7] : 0;
+            return std::max(sizes[0] * sizes[2], std::max(sizes[3], sizes[4]) + sizes[1] * sizes[2]);
+        case GATE: return source ? 0 : 2 * sizes[0];
+        case POOL: return source ? 0 : sizes[1];
+        case NORM:
+        case COMBINE: return source < 2 ? sizes[0] : 0;
+        case ROTATE:
+        case NORM_HEADS: return 0;  // what they change is where they write
+        default: return source ? 0 : sizes[0];
+    }
+}
+
 // Of a buffer that is not kept, since the last attention.
 bool all_was_written(const PlanView &plan) {
-    std::vector<uint32_t> written(plan.header.buffers);
+    std::vector<uint32_t> begun(plan.header.buffers), written(begun);
     uint32_t stretch = 1;
-    auto known = [&](uint32_t buffer) {
-        return plan.buffers[buffer].kept ? written[buffer] != 0 : written[buffer] == stretch;
+    auto known = [&](uint32_t buffer, uint32_t end) {
+        return end <= written[buffer] && (plan.buffers[buffer].kept || begun[buffer] == stretch);
+    };
+    // From the start on: what is written behind a gap counts for nothing.
+    auto write = [&](uint32_t buffer, uint32_t start, uint32_t end) {
+        if (begun[buffer] != stretch && !plan.buffers[buffer].kept) written[buffer] = 0;
+        begun[buffer] = stretch;
+        if (start <= written[buffer]) written[buffer] = std::max(written[buffer], end);
     };
     for (size_t at = 0; at < plan.header.steps; at++) {
         const Step &step = plan.steps[at];
+        const uint32_t *sizes = step.sizes, *to = step.to;
         stretch += at == plan.header.pooled;
-        const bool attends = step.operation == ATTENTION, skips = step.operation == NORM && step.from[1] != NOTHING;
-        const bool in_place = step.operation == ROTATE || step.operation == NORM_HEADS;
-        if (step.operation == LOOKUP) {
-            if (step.flags & ACCUMULATED && !known(step.to[0])) return false;
-        } else if (!known(in_place ? step.to[0] : step.from[0])) {
-            return false;
+        for (int source = 0; source < 3; source++)
+            if (const uint32_t end = read_to(step, source); end && step.from[source] != NOTHING && !known(step.from[source], end))
+                return false;
+        switch (step.operation) {
+            case LOOKUP:
+                if (step.flags & ACCUMULATED && !known(to[0], sizes[0])) return false;
+                write(to[0], 0, sizes[0]);
+                break;
+            case ROTATE:
+            case NORM_HEADS:
+                if (!known(to[0], sizes[0] + sizes[1] * sizes[2])) return false;
+                break;
+            case PRODUCT: write(to[0], sizes[4], sizes[4] + sizes[1]); break;
+            case ATTENTION: write(to[0], 0, sizes[0] * sizes[2]); break;
+            case POOL: write(to[0], sizes[2], plan.buffers[to[0]].width); break;  // zeros behind what is pooled
+            case GIVE: break;
+            default:
+                for (int each = 0; each < (step.operation == NORM ? 3 : 1); each++)
+                    if (to[each] != NOTHING) write(to[each], 0, plan.buffers[to[each]].width);
         }
-        if ((skips || step.operation == COMBINE) && !known(step.from[1])) return false;
-        for (int other = 1; other < 3 && attends && step.tensors[1]; other++)
-            if (step.from[other] != NOTHING && !known(step.from[other])) return false;
-        // Attention leaves alone what is beside its heads.
-        if (attends && plan.buffers[step.to[0]].width != step.sizes[0] * step.sizes[2] && !known(step.to[0])) return false;
-        if (step.operation != GIVE) written[step.to[0]] = stretch;
-        for (int other = 1; other < 3 && step.operation == NORM; other++)
-            if (step.to[other] != NOTHING) written[step.to[other]] = stretch;
-        stretch += attends;
+        stretch += step.operation == ATTENTION;
     }
-    return known(plan.header.vector);
+    return known(plan.header.vector, plan.header.dimension);
 }
 
 bool read_header(PlanView &plan) {

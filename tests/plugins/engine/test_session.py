@@ -242,3 +242,19 @@ def test_tokens_of_another_width_are_refused(library: Path, file: Path) -> None:
         session.session_tokens(
             library, file, texts(3), np.array([3]), dimension=plan.dimension, width=plan.given + 1
         )
+
+
+@pytest.mark.parametrize("left_out", [0, 1])
+def test_a_row_of_which_a_part_is_never_written_is_not_read(library: Path, file: Path, left_out: int) -> None:
+    """What lay in the memory before would be in the vectors."""
+    plan = plans()[-1].values[0]
+    parts = [at for at, step in enumerate(plan.steps) if is_part(step)]
+    gone = parts[left_out]
+    write_plan(replace(plan, steps=(*plan.steps[:gone], *plan.steps[gone + 1 :])), file)
+    with pytest.raises(ValueError, match="4"):
+        session.session_vectors(library, file, texts(3), dimension=plan.dimension)
+
+
+def is_part(step: Step) -> bool:
+    """Whether a product writes some numbers of a row."""
+    return step.operation is Operation.PRODUCT and step.outputs[0].width != step.sizes[1]

@@ -113,8 +113,8 @@ Error ask_listener(int listener, const std::string &token, const Probe &probe) {
     std::string asked =
         "POST " + std::string(probe.path) +
         " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer " + token +
-        "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
-        "\r\n\r\n" + body;
+        "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+        body;
     std::string answer;
     char chunk[4096];
     int client = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
