@@ -131,6 +131,7 @@ class EngineBuilder:
             dict(code),
             outputs=self.outputs,
             library=library,
+            any_libc=True,
             serve=serve,
             platform=platform,
             context=self.context,
@@ -187,7 +188,7 @@ def engine_builder(
     target: Target, *, serve: bool, library: bool = False, attention: str, context: BuildContext
 ) -> EngineBuilder:
     """The builder for any system that a program can be linked for. Raises ``UsageError`` or ``TargetError``."""
-    require_runtime(target.platform, shared=library, context=context)
+    require_runtime(target.platform, shared=library, any_libc=True, context=context)
     require_by_token(target, context)
     return EngineBuilder(target=target, context=context, serve=serve, library=library, attention=attention)
 

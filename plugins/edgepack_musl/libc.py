@@ -32,6 +32,8 @@ class Musl:
 
     flags: tuple[str, ...] = ()
     """What edgepack's own part of it is compiled with on a processor, beside ``FLAGS``."""
+    cpu: str = ""
+    """What musl itself is compiled for, in zig's words; empty: each processor of the platform."""
 
     @property
     def glibc(self) -> None:
@@ -69,7 +71,7 @@ class Musl:
         return (f"libc/include/{processor.triple.removesuffix('eabihf')}", "libc/include/generic-musl")
 
     def libraries(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> HostLibraries:
-        musl = _musl(zig, platform, identity, context)
+        musl = self._made(zig, platform, identity, context)
         own = context.store.cached(
             "musl-own",
             {"toolchain": identity, "revision": self.revision},
@@ -79,7 +81,7 @@ class Musl:
         return HostLibraries(files=libraries, offered=frozenset().union(*map(archive_symbols, libraries)))
 
     def start(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> Path:
-        return _musl(zig, platform, identity, context) / START
+        return self._made(zig, platform, identity, context) / START
 
     def library_start(
         self, zig: Path, platform: str, *, identity: str, context: BuildContext
@@ -98,29 +100,25 @@ class Musl:
     def licenses(self, zig: Path, version: str) -> Mapping[str, Path]:
         return {f"musl-{VERSION}.txt": zig.parent / "lib/libc/musl/COPYRIGHT"}
 
+    def _made(self, zig: Path, platform: str, identity: str, context: BuildContext) -> Path:
+        """Files that zig links an empty program of, from the store."""
+        action = ["build-exe", "-fPIE", *([f"-mcpu={self.cpu}"] if self.cpu else [])]
+
+        def make(folder: Path) -> None:
+            text = "int main(void) { return 0; }\n"
+            words = zig_links(zig, THUMB.get(platform, platform), action, text, context)
+            for name, kept in ((START, START), ("libc.a", LIBC), (RUNTIME, RUNTIME)):
+                shutil.copyfile(next(word for word in words if word.endswith(f"/{name}")), folder / kept)
+
+        cpu = {"cpu": self.cpu} if self.cpu else {}
+        return context.store.cached("musl", {"toolchain": identity, "schema": SCHEMA, **cpu}, make)
+
 
 def _sources() -> Mapping[str, str]:
     folder = files("edgepack_musl") / "csrc"
     return {
         each.name: each.read_text(encoding="utf-8") for each in folder.iterdir() if each.name.endswith(".c")
     }
-
-
-def _musl(zig: Path, platform: str, identity: str, context: BuildContext) -> Path:
-    """Files that zig links an empty program of, from the store."""
-
-    def make(folder: Path) -> None:
-        words = zig_links(
-            zig,
-            THUMB.get(platform, platform),
-            ["build-exe", "-fPIE"],
-            "int main(void) { return 0; }\n",
-            context,
-        )
-        for name, kept in ((START, START), ("libc.a", LIBC), (RUNTIME, RUNTIME)):
-            shutil.copyfile(next(word for word in words if word.endswith(f"/{name}")), folder / kept)
-
-    return context.store.cached("musl", {"toolchain": identity, "schema": SCHEMA}, make)
 
 
 def _compile_own(zig: Path, platform: str, flags: Sequence[str], folder: Path, context: BuildContext) -> None:

@@ -1,4 +1,4 @@
-"""The platforms: edgepack's processors, with musl in the place of the device's glibc."""
+"""The platforms: edgepack's processors, with musl in the place of the device's glibc, or inside libraries for any."""
 
 import re
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 from edgepack.api.axes import AARCH64, X86_64, LinuxPlatform, Processor
 from edgepack.api.kit import Patch
 from edgepack_armv7.api import ARMV7L
+from edgepack_musl.any_libc import AnyLibc
 from edgepack_musl.libc import Musl
 
 _EXECINFO = re.compile(r"^#include <execinfo\.h>$", re.M)
@@ -24,12 +25,16 @@ other processors are found by the text."""
 
 
 def x86_64() -> LinuxPlatform:
-    return _with_musl(X86_64)
+    return replace(_with_musl(X86_64), any_libc=_with_musl(X86_64, AnyLibc()))
 
 
 def aarch64() -> LinuxPlatform:
     # zig compiles musl without landing pads.
-    return _with_musl(replace(AARCH64, protection=None))
+    processor = replace(AARCH64, protection=None)
+    # Android keeps the place of a second stack in that register.
+    fixed = replace(processor, flags=("-ffixed-x18",), variant="fixed-x18")
+    libc = AnyLibc(flags=("-ffixed-x18",), cpu="baseline+reserve_x18")
+    return replace(_with_musl(processor), any_libc=_with_musl(fixed, libc))
 
 
 def armv7l() -> LinuxPlatform:

@@ -30,6 +30,8 @@ class RuntimeOptions:
     """Where a platform has runtimes with and without."""
     shared: bool = False
     """As a shared library, or for one of one's own; otherwise linked into a program."""
+    any_libc: bool = False
+    """As a shared library without a runtime, which asks the C library of whoever loads it for nothing."""
     ml: bool = False
     """With the kernels of ai.onnx.ml."""
     release: Release | None = None

@@ -22,14 +22,15 @@ def require_runtime(
     kind: RuntimeKind = "minimal",
     glibc: str | None = None,
     shared: bool = False,
+    any_libc: bool = False,
     context: BuildContext,
 ) -> None:
     """Raise ``UsageError`` unless a runtime can be made for a target's devices: processor, C library, instruction sets.
 
-    ``shared``: as a shared library, and not only in a program. Quick: a builder's ``make`` asks it, before anything is fetched. The message says what runtimes can be made for.
+    ``shared``: as a shared library, and not only in a program; ``any_libc``: without a runtime, which any C library loads. Quick: a builder's ``make`` asks it, before anything is fetched. The message says what runtimes can be made for.
     """
     found = find_platform(platform, context.extensions("platform"))
-    found.check(RuntimeOptions(platform=platform, kind=kind, glibc=glibc, shared=shared))
+    found.check(RuntimeOptions(platform=platform, kind=kind, glibc=glibc, shared=shared, any_libc=any_libc))
 
 
 def platform_of(library: Path, extensions: Mapping[str, Extension]) -> RuntimePlatform:

@@ -35,6 +35,8 @@ class LinuxPlatform:
     libc: str = "glibc"
     c_library: CLibrary | None = None
     """What zig compiles and links for where that is not the devices' glibc: ``libc`` names it."""
+    any_libc: "LinuxPlatform | None" = None
+    """What compiles and links libraries that glibc, musl and others load; ``None``: there are none for the processor."""
     release: Release = RELEASE
     form: Form = ELF
     next_step: str = "export ORT_DYLIB_PATH={library}"
@@ -49,7 +51,7 @@ class LinuxPlatform:
         release = options.release or self.release
         release.feature_levels.check(options.platform.isa, self.processor.name)
         require_protection(self.processor, options.platform)
-        if self.c_library and options.shared:
+        if self.c_library and options.shared and not (options.any_libc and self.any_libc):
             self.c_library.library_flags(self.processor)
         glibc, oldest = options.glibc or options.platform.glibc, self.processor.oldest_glibc
         if glibc and self.libc != "glibc":
@@ -64,6 +66,10 @@ class LinuxPlatform:
             )
 
     def toolchain(self, options: RuntimeOptions, *, context: BuildContext) -> NativeToolchain:
+        if options.any_libc:
+            if self.any_libc is None:
+                raise UsageError(f"no library for {self.processor.name} is loaded by any C library")
+            return self.any_libc.toolchain(replace(options, any_libc=False), context=context)
         if self.c_library:
             return zig_for(self.processor, _platform(options), self.c_library, context=context)
         return toolchain_for(self.processor, _platform(options), context=context)

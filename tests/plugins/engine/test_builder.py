@@ -127,10 +127,10 @@ def test_libembed_is_an_option_where_there_are_shared_libraries(context: HostCon
     made = create_builder(target("library=true"), context)
     assert isinstance(made, EngineBuilder) and made.library
     assert not create_builder(target(), context).library  # type: ignore[attr-defined]
+    musl = replace(made.target.platform, glibc=None, libc="musl")
+    assert create_builder(replace(made.target, platform=musl), context)
     with pytest.raises(UsageError, match="no shared libraries for devices with musl"):
-        create_builder(
-            replace(made.target, platform=replace(made.target.platform, glibc=None, libc="musl")), context
-        )
+        create_builder(replace(made.target, platform=replace(musl, arch="armv7l")), context)
     macos = load_plugins().target("macos-arm64")
     with pytest.raises(UsageError, match="no shared libraries for macOS"):
         create_builder(replace(macos, options={**macos.options, "library": True}), context)

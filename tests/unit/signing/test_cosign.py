@@ -6,38 +6,20 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.debian_packages import unpacked
 from tests.support.signed import key_in
 
 from edgepack import python_api
-from edgepack.console import Story
-from edgepack.errors import EdgepackError, SignatureError
-from edgepack.fetch.debian import Package, fetch_packages
-from edgepack.files.store import Store, default_root
-from edgepack.plugins.context import host_context
+from edgepack.errors import SignatureError
 from edgepack.signing.keys import PrivateKey
 
 pytestmark = [pytest.mark.slow, pytest.mark.tools("apt-get", "dpkg-deb", may=("cosign", "env"))]
-PACKAGE = Package(suite="sid", kind="deb", name="cosign")
 
 
 @pytest.fixture(scope="module")
 def cosign() -> Path:
-    """The program, kept in the cache. Skipped where Debian's mirror is not to be had."""
-
-    def fetch(folder: Path) -> None:
-        with host_context(story=Story(quiet=True)) as context:
-            fetch_packages([PACKAGE], folder, context=context)
-        found = next(folder.glob("cosign_*.deb"), None)
-        if found is None:
-            pytest.skip("Debian's mirror has no package cosign")
-        subprocess.run(["dpkg-deb", "-x", found, folder], check=True)
-        found.unlink()
-
-    try:
-        made = Store(root=default_root()).cached("test-cosign", {"package": repr(PACKAGE)}, fetch)
-    except EdgepackError as error:
-        pytest.skip(f"cosign: {error.message}")
-    return made / "usr/bin/cosign"
+    """The program, kept in the cache."""
+    return unpacked("sid", "cosign") / "usr/bin/cosign"
 
 
 def run(cosign: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -17,7 +17,7 @@ from edgepack.foundry.link.sources import FLAGS, PROGRAMS, flags_for, objects_fo
 from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.symbols import Symbols, check_floor
 from edgepack.foundry.toolchain import Link, NativeToolchain, ProgramMaker
-from edgepack.foundry.toolchains.choose import choose
+from edgepack.foundry.toolchains.choose import choose, choose_for_library
 from edgepack.foundry.units import ProgramSources, Unit
 from edgepack.records.target import Platform
 
@@ -37,13 +37,22 @@ SMALL = ("serve/", "third_party/llhttp/", "features/")
 
 
 def build_standalone(
-    sources: ProgramSources, *, platform: Platform, glibc: str | None = None, context: BuildContext
+    sources: ProgramSources,
+    *,
+    platform: Platform,
+    glibc: str | None = None,
+    any_libc: bool = False,
+    context: BuildContext,
 ) -> Path:
-    """A folder in the store with the finished file, ``licenses/`` and ``link.map``.
+    """A folder in the store with the finished file, ``licenses/`` and ``link.map``; ``any_libc``: a library that any C library loads.
 
     Raises ``FloorError``, ``MissingToolError`` or ``ToolError``.
     """
-    toolchain = choose(platform, glibc=glibc, context=context)
+    toolchain = (
+        choose_for_library(platform, context=context)
+        if any_libc
+        else choose(platform, glibc=glibc, context=context)
+    )
     if isinstance(toolchain, ProgramMaker):
         whole = {"schema": SCHEMA, "toolchain": toolchain.identity, "sources": _text_of(sources)}
         make = partial(toolchain.make_program, sources, context=context)

@@ -1,6 +1,7 @@
 """Which toolchain compiles for a platform: zig, which builds for any glibc on any machine, or the system's gcc."""
 
 import os
+from dataclasses import replace
 from typing import cast
 
 from edgepack.context import BuildContext
@@ -17,6 +18,17 @@ from edgepack.foundry.toolchains.zig import Zig, zig_program
 from edgepack.records.target import Platform
 
 DEFAULT_GLIBC = "2.28"
+
+
+def choose_for_library(platform: Platform, *, context: BuildContext) -> NativeToolchain:
+    """The toolchain for a library that any C library loads; where there is none for the processor, that for the platform's own."""
+    musl = replace(platform, libc="musl", glibc=None)
+    try:
+        found = find_platform(musl, context.extensions("platform"))
+        options = RuntimeOptions(platform=musl, any_libc=True)
+        return cast("NativeToolchain", found.toolchain(options, context=context))
+    except UsageError:
+        return choose(platform, context=context)
 
 
 def choose(platform: Platform, *, glibc: str | None = None, context: BuildContext) -> NativeToolchain:

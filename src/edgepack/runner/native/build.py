@@ -52,6 +52,8 @@ class Program:
     """Of ``FEATURES``, beside those that the model asks for; ``library``: also libembed, the same as a shared library with a C header and a
     Python module, with kernels of its own."""
     platform: Platform
+    any_libc: bool = False
+    """Whether libembed is one that any C library loads, where there is such for the processor."""
     kind: RuntimeKind = "minimal"
     """Of a runtime that is linked in."""
     glibc: str | None = None
@@ -76,7 +78,13 @@ class Program:
                 one, needs, platform=self.platform, kind=self.kind, glibc=self.glibc, context=context
             )
         try:
-            return build_standalone(one, platform=self.platform, glibc=self.glibc, context=context)
+            return build_standalone(
+                one,
+                platform=self.platform,
+                glibc=self.glibc,
+                any_libc=self.any_libc and bool(one.exports),
+                context=context,
+            )
         except ToolError as error:
             if self.encoder.runtime == "loaded":
                 raise
@@ -204,6 +212,7 @@ def link_encoder(
     includes: Sequence[Path] = (),
     outputs: tuple[str, ...] = (),
     library: bool = False,
+    any_libc: bool = False,
     serve: bool = False,
     platform: Platform,
     glibc: str | None = None,
@@ -215,6 +224,7 @@ def link_encoder(
     vectors of batches, and ``open_encoder``, as docs/tutorials/encoder.md says. ``includes`` are folders of others' headers.
     No exceptions, no RTTI. ``outputs`` are what it gives beside vectors (``RunnerArtifact.outputs``): ``tokens`` through ``TokenVectors``.
     A builder that needs no runtime returns none. With ``library`` there is also libembed, with that encoder; with ``serve`` the program has ``embed serve``.
+    ``any_libc``: the encoder calls the C library alone and keeps nothing for a thread, so libembed may be one that any C library loads.
 
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
     ``MissingToolError`` or ``ToolError``.
@@ -223,6 +233,7 @@ def link_encoder(
         encoder=own_encoder(encoder, includes, outputs),
         features=_chosen(library=library, serve=serve),
         platform=platform,
+        any_libc=any_libc,
         glibc=glibc,
     )
     return make_program(program, model, context=context)
