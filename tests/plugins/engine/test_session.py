@@ -257,5 +257,5 @@ def test_a_row_of_which_a_part_is_never_written_is_not_read(library: Path, file:
 
 def is_part(step: Step) -> bool:
     """Whether a product writes some numbers of a row."""
-    (made, *_) = step.outputs
-    return step.operation is Operation.PRODUCT and made is not None and made.width != step.sizes[1]
+    made = step.outputs[0] if step.operation is Operation.PRODUCT else None
+    return made is not None and made.width != step.sizes[1]
