@@ -212,7 +212,14 @@ ATTENTION = (
     attention("at < tile.padded; at++) row[at] = LOWEST;", "at < tile.padded; at++) row[at] += 0;"),
     attention("apart > task.radius)", "apart >= task.radius)"),
     attention("task.causal && key > query", "task.causal && key >= query"),
-    attention("task.reach / 2 + tile.first - query;", "task.reach / 2 + query - tile.first;"),
+    attention(
+        "head * task.reach + task.reach / 2 + tile.first - query;",
+        "head * task.reach + task.reach / 2 + query - tile.first;",
+    ),
+    attention(
+        "task.kinds + task.reach / 2 + tile.first - query;",
+        "task.kinds + task.reach / 2 + query - tile.first;",
+    ),
     attention("task.distances + head * task.reach", "task.distances"),
     attention("(begin - task.radius) / KEYS * KEYS : 0", "begin / KEYS * KEYS : 0"),
     attention("last = end + task.radius < last ? end + task.radius : last", "last = end < last ? end : last"),
