@@ -20,9 +20,8 @@ from edgepack.building.steps import (
 from edgepack.errors import BudgetError, VerificationError
 from edgepack.plugins.context import HostContext
 from edgepack.records.target import Reading, Target
-from edgepack.reports.budget import enough
 from edgepack.signing.keys import PrivateKey
-from edgepack.suitability.budget import targets_within
+from edgepack.suitability.budget import over_budget, targets_within
 from edgepack.suitability.default import target_for
 from edgepack.verifier.run import BundleRunner
 
@@ -114,10 +113,6 @@ def build_chosen(
         except VerificationError as error:
             if missed is None:
                 raise
-            raise _over_budget(missed, f"; with recipe {target.model.recipe}, {error.message}") from error
+            raise over_budget(missed, f"; with recipe {target.model.recipe}, {error.message}") from error
     assert missed is not None
-    raise _over_budget(missed, ", and no recipe makes less")
-
-
-def _over_budget(missed: BudgetError, said: str) -> BudgetError:
-    return BudgetError(missed.message + said, hint=f'--budget "{enough(missed.download)}"')
+    raise over_budget(missed, ", by the smallest recipe that --budget tries")

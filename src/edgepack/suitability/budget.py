@@ -9,7 +9,9 @@ from edgepack.errors import BudgetError, EdgepackError, UsageError
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.records.ladder import LADDER
+from edgepack.records.model import ModelSource
 from edgepack.records.target import Reading, Target
+from edgepack.reports.budget import enough, foretell_from_weights
 from edgepack.suitability.decide import REFUSALS, require_suitable
 from edgepack.suitability.default import candidates
 from edgepack.targets import with_reading
@@ -27,7 +29,7 @@ def targets_within(
     """Targets with this budget, by recipes of ``LADDER`` that take the model and are not foretold to be too large.
 
     Where no target is named, each recipe is for the first of this machine's that takes it. Raises ``UsageError`` where the settings have a
-    recipe, ``BudgetError`` where all are too large, what the last refused the model with where none takes it, and what is raised where
+    recipe, ``BudgetError`` where all are too large, what the first refused the model with where none takes it, and what is raised where
     the model cannot be had.
     """
     if any(each.startswith("model.recipe=") for each in overrides):
@@ -36,8 +38,8 @@ def targets_within(
             hint="leave out the recipe; edgepack search compares all of them",
         )
     aside = replace(context, story=Story(quiet=True))
-    with context.story.step("model"):
-        source = ingest(model, reading=reading, context=context)
+    source: ModelSource | None = None
+    large: BudgetError | None = None
     refused: EdgepackError | None = None
     fits = False
     for recipe in LADDER:
@@ -47,18 +49,40 @@ def targets_within(
             f"budget.download={json.dumps(f'{budget} B')}",
         )
         for target in _possible(name, settings, reading, aside):
+            if source is None:
+                with context.story.step("model"):
+                    source = ingest(model, reading=target.model.reading, context=context)
             try:
-                require_suitable(source, target, aside.plugins().create(target, aside), context=aside)
+                # Of what it cannot compute, nobody has to know that it is too large.
+                suited = require_suitable(
+                    source,
+                    replace(target, download_budget=None),
+                    aside.plugins().create(target, aside),
+                    context=aside,
+                )
+                foretell_from_weights(target, suited.expected)
+            except BudgetError as error:
+                large = error
             except REFUSALS as error:
-                # What is too large says more than what another target cannot compute.
-                if refused is None or isinstance(error, BudgetError):
-                    refused = error
+                refused = refused or error
             else:
                 fits = True
                 yield target
                 break
-    if not fits and refused is not None:
-        raise refused
+    if fits:
+        return
+    if large is not None:
+        raise over_budget(large, ", by the smallest recipe that --budget tries")
+    assert refused is not None
+    raise type(refused)(
+        f"no recipe that --budget tries will do: {refused.message}",
+        hint="leave out --budget; `edgepack inspect` says which target and recipe take the model",
+    )
+
+
+def over_budget(missed: BudgetError, said: str) -> BudgetError:
+    """With what else there is to say, and the budget that would do."""
+    return BudgetError(missed.message + said, hint=f'--budget "{enough(missed.download)}"')
 
 
 def _possible(

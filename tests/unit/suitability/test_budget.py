@@ -68,6 +68,15 @@ def test_a_recipe_besides_is_refused(within: Within) -> None:
         within(10**9, "model.recipe=int8")
 
 
+def test_what_no_recipe_helps_is_said_and_not_that_it_is_too_large(
+    within: Within, model: Path, context: HostContext
+) -> None:
+    with pytest.raises(
+        EdgepackError, match=r"no recipe that --budget tries will do: .*is not a static model"
+    ):
+        within(100, target="linux-x86-static")
+
+
 def too_large(size: int) -> BudgetError:
     error = BudgetError(f"the archive has {size} bytes")
     error.download = size
@@ -80,16 +89,19 @@ def too_large(size: int) -> BudgetError:
         ([too_large(3_000_000), "made"], "int8-download"),
         (["made"], "int8"),
         ([too_large(9), VerificationError("too far")], "the archive has 9 bytes; with recipe int8-download, too far"),
-        ([too_large(9)] * 4, "the archive has 9 bytes, and no recipe makes less"),
+        ([too_large(9)] * 2, "the archive has 9 bytes, by the smallest recipe that --budget tries"),
         ([BudgetError("memory")], "memory"),
         ([VerificationError("too far")], "too far"),
     ],
 )  # fmt: skip
 def test_the_first_bundle_that_keeps_the_budget_is_made(
-    outcomes: list[Any], made: str, model: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+    outcomes: list[Any], made: str, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     left = iter(outcomes)
+    targets = [
+        context.plugins().target("linux-x86-fast", (f"model.recipe={recipe}",))
+        for recipe in ("int8", "int8-download")
+    ]
 
     def build(target: Target, **_: Any) -> str:
         outcome = next(left)
@@ -98,11 +110,10 @@ def test_the_first_bundle_that_keeps_the_budget_is_made(
         return str(target.model.recipe)
 
     monkeypatch.setattr(pipeline, "build", build)
+    monkeypatch.setattr(pipeline, "targets_within", lambda *_, **__: iter(targets))
 
     def chosen() -> Any:
-        return pipeline.build_chosen(
-            "linux-x86-fast", (), UNSAID, model=str(model), budget=10**9, context=context
-        )
+        return pipeline.build_chosen("linux-x86-fast", (), UNSAID, model="m", budget=10**9, context=context)
 
     if outcomes[-1] == "made":
         assert chosen() == made
@@ -110,6 +121,8 @@ def test_the_first_bundle_that_keeps_the_budget_is_made(
         with pytest.raises(EdgepackError) as refused:
             chosen()
         assert refused.value.message == made
+        if "bytes" in made:
+            assert refused.value.hint == '--budget "1 MB"'
     assert next(left, None) is None
 
 
