@@ -11,6 +11,8 @@ from edgepack.api.axes import TarEntry, bundle_entries, write_tgz
 
 LIBRARY = "lib/libembed.so"
 HEADER = "include/embed.h"
+OPENED = "opened.h"
+"""What the bindings that are C share."""
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
 """As both take them."""
 CRATE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -107,6 +109,7 @@ class SourcePackage:
         }
         if self.language is GO:
             texts["embed.h"] = (bundle.directory / HEADER).read_text(encoding="utf-8")
+            texts[OPENED] = (files("edgepack_bindings") / "csrc" / OPENED).read_text(encoding="utf-8")
         for name, text in sorted(texts.items()):
             yield TarEntry(name=f"{top}/{name}", source=text.encode())
         for entry in bundle_entries(bundle, top=f"{top}/bundle"):

@@ -1,4 +1,4 @@
-/* A bundle opened by its own libembed: what the JNI library and Node's addon have in common. */
+/* A bundle opened by its own libembed: what the JNI library, Node's addon and the Go module have in common. */
 #pragma once
 
 #include <dlfcn.h>

@@ -5,44 +5,22 @@ package edgepack
 
 /*
 #cgo LDFLAGS: -ldl
-#include <dlfcn.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include "embed.h"
+#include "opened.h"
 
-typedef struct {
-	int (*open)(const char *, const embed_options *, embed_bundle **, char *, size_t);
-	size_t (*dimension)(const embed_bundle *);
-	int (*texts)(const embed_bundle *, const char *const *, const size_t *, size_t, float *, char *, size_t);
-	int (*tokens)(const embed_bundle *, const char *, const size_t *, uint32_t *, size_t, size_t *, char *, size_t);
-	int (*similarity)(const embed_bundle *, const char *const *, const size_t *, double *, char *, size_t);
-	void (*close)(embed_bundle *);
-} functions;
-
-static const char *load(const char *path, functions *found) {
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	static const char *const names[] = {"embed_open", "embed_dimension", "embed_texts", "embed_tokens", "embed_similarity", "embed_close"};
-	void **places[] = {(void **)&found->open, (void **)&found->dimension, (void **)&found->texts,
-	                   (void **)&found->tokens, (void **)&found->similarity, (void **)&found->close};
-	for (int at = 0; library && at < 6; at++)
-		if (!(*places[at] = dlsym(library, names[at]))) library = NULL;
-	return library ? NULL : dlerror();
-}
-
-static int call_open(functions *f, const char *folder, const embed_options *options, embed_bundle **bundle, char *error, size_t size) {
+static int call_open(Opened *f, const char *folder, const embed_options *options, embed_bundle **bundle, char *error, size_t size) {
 	return f->open(folder, options, bundle, error, size);
 }
-static size_t call_dimension(functions *f, const embed_bundle *bundle) { return f->dimension(bundle); }
-static int call_texts(functions *f, const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count, float *vectors, char *error, size_t size) {
+static size_t call_dimension(Opened *f, const embed_bundle *bundle) { return f->dimension(bundle); }
+static int call_texts(Opened *f, const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count, float *vectors, char *error, size_t size) {
 	return f->texts(bundle, texts, lengths, count, vectors, error, size);
 }
-static int call_tokens(functions *f, const embed_bundle *bundle, const char *text, size_t length, uint32_t *ids, size_t room, size_t *count, char *error, size_t size) {
+static int call_tokens(Opened *f, const embed_bundle *bundle, const char *text, size_t length, uint32_t *ids, size_t room, size_t *count, char *error, size_t size) {
 	return f->tokens(bundle, text, &length, ids, room, count, error, size);
 }
-static int call_similarity(functions *f, const embed_bundle *bundle, const char *const *texts, const size_t *lengths, double *similarity, char *error, size_t size) {
+static int call_similarity(Opened *f, const embed_bundle *bundle, const char *const *texts, const size_t *lengths, double *similarity, char *error, size_t size) {
 	return f->similarity(bundle, texts, lengths, similarity, error, size);
 }
-static void call_close(functions *f, embed_bundle *bundle) { f->close(bundle); }
+static void call_close(Opened *f, embed_bundle *bundle) { f->close(bundle); }
 */
 import "C"
 
@@ -88,7 +66,7 @@ var ErrClosed = errors.New("edgepack: the bundle is closed")
 // Bundle is an open bundle. Any number of goroutines may use it at once.
 type Bundle struct {
 	mutex     sync.RWMutex
-	functions *C.functions
+	functions *C.Opened
 	bundle    *C.embed_bundle
 	dimension int
 }
@@ -112,7 +90,7 @@ func Open(folder string, options *Options) (*Bundle, error) {
 	// dlerror and its text belong to a thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	made := &Bundle{functions: (*C.functions)(C.calloc(1, C.sizeof_functions))}
+	made := &Bundle{functions: (*C.Opened)(C.calloc(1, C.sizeof_Opened))}
 	if failure := C.load(cString(library), made.functions); failure != nil {
 		C.free(unsafe.Pointer(made.functions))
 		return nil, &Error{Code: 4, Message: C.GoString(failure)}

@@ -57,7 +57,7 @@ PROGRAMS = "programs"
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeHeaders:
-    """RuntimeHeaders of others that only some of the sources read."""
+    """ONNX Runtime's headers, which only some of the sources read."""
 
     folders: Sequence[Path]
     identity: str
