@@ -1,10 +1,10 @@
 """Run a benchmark, and keep the tables that it shows as ``benchmarks/measured/NAME.json``, of which docs/benchmarks.md is made.
 
     python benchmarks/record.py servers -- benchmarks/servers.py MIN FAST --rounds 5
-    python benchmarks/record.py peers peers-quality -- benchmarks/peers.py MIN-INT8 FAST --peers PYTHON
     pytest --update-golden tests/unit/test_figures.py
 
-The names are those of its tables, in their order. Beside the rows stand the command, the machine and the date; words on how it was
+The names are those of its tables, in their order. What shows no table of ``edgepack.tables``, but lines as they come (peers.py), is put into its
+file by hand. Beside the rows stand the command, the machine and the date; words on how it was
 measured, ``notes``, are written by hand, and belong to that measurement: they go with it.
 """
 
