@@ -16,6 +16,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.fetch.wheels import wheel_file
 from edgepack.models.ort.c_api import ARENA_ALLOCATOR, DEFAULT_MEMORY, LOG_FATAL, Api, OrtError
+from edgepack.models.ort.memory import limited_memory, memory_for
 from edgepack.models.ort.releases import StockRelease, lacking, running, stock_files, stock_releases
 from edgepack.models.ort.session import open_session
 
@@ -68,7 +69,7 @@ def session_for(
         library = wheel_file(stock_files(newer.wheels[platform.machine()], context=context), LIBRARY)
         content = model if isinstance(model, bytes) else model.read_bytes()
         try:
-            return ReleaseSession(library, content)
+            return ReleaseSession(library, content, name=name or "the model")
         except OrtError as error:
             raise ModelError(
                 f"{refusal.message}; {newer.version} does not load it either: {error}",
@@ -95,7 +96,8 @@ def _newer(model: Path | bytes) -> StockRelease | None:
 class ReleaseSession:
     """A model on the library of a release, beside the installed one in the same process. Raises ``OrtError``."""
 
-    def __init__(self, library: Path, model: bytes) -> None:
+    def __init__(self, library: Path, model: bytes, *, name: str = "the model") -> None:
+        self._called, self._limit = name, memory_for()
         self._api = Api(library)
         api = self._api
         self._content = ctypes.create_string_buffer(model, len(model))
@@ -103,9 +105,10 @@ class ReleaseSession:
         self._memory = api.make("CreateCpuMemoryInfo", ARENA_ALLOCATOR, DEFAULT_MEMORY)
         options = api.make("CreateSessionOptions")
         api.call("SetSessionLogSeverityLevel", options, LOG_FATAL)
-        self._session = api.make(
-            "CreateSessionFromArray", self._env, addressof(self._content), len(model), options
-        )
+        with limited_memory(self._called, self._limit):
+            self._session = api.make(
+                "CreateSessionFromArray", self._env, addressof(self._content), len(model), options
+            )
         api.release("SessionOptions", options)
 
     def get_inputs(self) -> Sequence[Named]:
@@ -125,10 +128,11 @@ class ReleaseSession:
         asked = (c_char_p * len(feed))(*(name.encode() for name in feed))
         wanted = (c_char_p * len(names))(*(name.encode() for name in names))
         try:
-            self._api.call(
-                "Run", self._session, None, asked, values, len(arrays), wanted, len(names), byref(outputs)
-            )
-            return [self._array(c_void_p(each)) for each in outputs]
+            with limited_memory(self._called, self._limit):
+                self._api.call(
+                    "Run", self._session, None, asked, values, len(arrays), wanted, len(names), byref(outputs)
+                )
+                return [self._array(c_void_p(each)) for each in outputs]
         finally:
             for each in (*values, *outputs):
                 self._api.release("Value", c_void_p(each))
