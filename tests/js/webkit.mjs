@@ -13,6 +13,7 @@ export async function startWebKit(program) {
   const port = 20000 + (process.pid % 20000);
   const env = { ...process.env, DISPLAY: `:${number}`, WEBKIT_DISABLE_COMPOSITING_MODE: "1" };
   const child = spawn(program, [`--port=${port}`], { env, detached: true, stdio: "ignore" });
+  child.once("exit", () => display.kill());
   const ask = async (method, path, body) => {
     const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, body: body && JSON.stringify(body) });
     const { value } = await response.json();
@@ -22,22 +23,19 @@ export async function startWebKit(program) {
   const options = { binary: BINARY, args: ["--automation"] };
   const { sessionId } = await patiently(() => ask("POST", "/session", { capabilities: { alwaysMatch: { "webkitgtk:browserOptions": options } } }));
   let line = Promise.resolve();
-  // Commands go to the window that was named last.
+  // Commands go to the window that was named last; the first one stays, since others open from it.
   const send = (handle, method, path, body) => {
     const work = async () => {
-      if (handle) await ask("POST", `/session/${sessionId}/window`, { handle });
+      await ask("POST", `/session/${sessionId}/window`, { handle });
       return ask(method, `/session/${sessionId}${path}`, body);
     };
     const done = line.then(work);
     line = done.catch(() => {});
     return done;
   };
-  await send(undefined, "POST", "/timeouts", { script: 300_000 });
-  const end = async () => {
-    await send(undefined, "DELETE", "");
-    display.kill();
-  };
-  return { child, send, end, open: (url) => openPage(send, url) };
+  const first = await ask("GET", `/session/${sessionId}/window`);
+  await send(first, "POST", "/timeouts", { script: 300_000 });
+  return { child, send, end: () => send(first, "DELETE", ""), open: (url) => openPage(send, first, url) };
 }
 
 async function patiently(action) {
@@ -51,8 +49,8 @@ async function patiently(action) {
   }
 }
 
-async function openPage(send, url) {
-  const { handle } = await send(undefined, "POST", "/window/new", { type: "tab" });
+async function openPage(send, first, url) {
+  const { handle } = await send(first, "POST", "/window/new", { type: "tab" });
   await send(handle, "POST", "/url", { url });
   return {
     /** The value of an expression, which goes as JSON. */

@@ -33,8 +33,14 @@ in_browsers = pytest.mark.parametrize(
 
 
 def install() -> None:
-    """Raises ``ToolError`` where apt fails; does nothing where there are both, no apt, or no right to install one."""
-    missing = [name for name, found in (("chromium", CHROMIUM), ("firefox-esr", FIREFOX)) if not found]
+    """Raises ``ToolError`` where apt fails; does nothing where there are all, no apt, or no right to install one."""
+    packages = {
+        "chromium": CHROMIUM,
+        "firefox-esr": FIREFOX,
+        "webkit2gtk-driver": WEBKIT,
+        "xvfb": shutil.which("Xvfb"),
+    }
+    missing = [name for name, found in packages.items() if not found]
     if not missing or not shutil.which("apt-get") or os.geteuid() != 0:
         return
     sys.stderr.write(
