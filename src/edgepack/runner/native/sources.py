@@ -45,7 +45,7 @@ class Feature:
 
 FEATURES = {
     "search": Feature(program=("search/",)),
-    "serve": Feature(program=("serve/", "third_party/llhttp/")),
+    "serve": Feature(program=("serve/",)),
     "gpu": Feature(program=("gpu/",)),
     "signatures": Feature(both=("signature/", "third_party/p256/")),
     "scores": Feature(both=("scoring/head.", *PAIRS), program=("scoring/scoring.",)),

@@ -17,7 +17,7 @@ from tests.support.installed import export_onnx, installed
 from edgepack.errors import EdgepackError, ModelError
 from edgepack.models.lower.adapt import dimension_of_graph, longest_text_of_graph
 from edgepack.models.ort import memory
-from edgepack.models.ort.newer import ReleaseSession
+from edgepack.models.ort.c_api import Session
 from edgepack.models.ort.session import open_session
 from edgepack.models.ort.shapes import with_shapes
 from edgepack.records.model import ModelSource
@@ -175,7 +175,7 @@ def test_little_that_stands_for_much(source: ModelSource, tmp_path: Path, bomb: 
 def test_a_graph_that_onnx_runtime_of_a_newer_release_runs(source: ModelSource, tmp_path: Path) -> None:
     """It is neither folded nor run by the installed one."""
     model = with_bomb(source, BOMBS["by the text"])
-    session = ReleaseSession(stock_library(), model.SerializeToString(), name="graph.onnx")
+    session = Session(stock_library(), model.SerializeToString(), name="graph.onnx")
     feed = {each.name: np.ones((4, 8), np.int64) for each in session.get_inputs()}
     limit = memory.memory_to_try(0)
     with (
