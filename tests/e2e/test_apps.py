@@ -110,6 +110,9 @@ def expected(bundle: Bundle) -> list[str]:
         "true",
         f"true 2 --prefix answer: {bundle.manifest['model']['name']} has no answer prefix",
         "true 4",
+        # An empty key is one that this bundle is not signed with; then an empty folder.
+        "true 4",
+        "true 2",
         "0",
         "true",
         "true",

@@ -49,6 +49,10 @@ public final class Main {
         options = new Bundle.Options();
         options.library = folder.resolve("lib/libembed.so");
         System.out.println(refused(folder.resolve("model"), options, false));
+        options.publicKey = "";
+        System.out.println(refused(folder, options, false));
+        options.publicKey = null;
+        System.out.println(refused(Path.of(""), options, false));
         System.out.println(bundle.embed(List.of()).length);
         bundle.close();
         bundle.close();

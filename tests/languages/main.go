@@ -53,6 +53,11 @@ func main() {
 	fmt.Println(errors.As(err, &refused), refused.Code, err)
 	_, err = edgepack.Open(folder+"/model", &edgepack.Options{Library: folder + "/lib/libembed.so"})
 	fmt.Println(errors.As(err, &refused), refused.Code)
+	library := folder + "/lib/libembed.so"
+	_, err = edgepack.Open(folder, &edgepack.Options{PublicKey: []byte(os.Getenv("EDGEPACK_NEVER_SET"))})
+	fmt.Println(errors.As(err, &refused), refused.Code)
+	_, err = edgepack.Open("", &edgepack.Options{Library: library})
+	fmt.Println(errors.As(err, &refused), refused.Code)
 	fmt.Println(len(must(bundle.Embed(nil))))
 	fmt.Println(bundle.Close() == nil && bundle.Close() == nil)
 	_, err = bundle.Embed(texts)

@@ -23,6 +23,13 @@ const prefix = refused(folder, { prefix: "answer" });
 console.log(prefix instanceof Error, prefix.code, prefix.message);
 const elsewhere = refused(`${folder}/model`, { library: `${folder}/lib/libembed.so` });
 console.log(elsewhere instanceof Error, elsewhere.code);
+const unset = refused(folder, { publicKey: "" });
+console.log(unset instanceof Error, unset.code);
+const nowhere = refused("", { library: `${folder}/lib/libembed.so` });
+console.log(nowhere instanceof Error, nowhere.code);
+// As readFileSync gives it, and process.env what was never set.
+for (const publicKey of [Buffer.from("key"), undefined, null, 1])
+  if (!(refused(folder, { publicKey }) instanceof TypeError)) throw new Error(`opened with ${publicKey} as a key`);
 console.log((await bundle.embed([])).length);
 const last = bundle.embed(texts);
 await bundle.close();

@@ -25,6 +25,11 @@ fn main() -> Result<(), Error> {
     let library = Some(format!("{folder}/lib/libembed.so").into());
     let refused = Bundle::open_with(format!("{folder}/model"), &Options { library, ..Options::default() }).unwrap_err();
     println!("true {}", refused.code);
+    let refused = Bundle::open_with(folder, &Options { public_key: Some(String::new()), ..Options::default() }).unwrap_err();
+    println!("true {}", refused.code);
+    let library = Some(format!("{folder}/lib/libembed.so").into());
+    let refused = Bundle::open_with("", &Options { library, ..Options::default() }).unwrap_err();
+    println!("true {}", refused.code);
     println!("{}", bundle.embed::<&str>(&[])?.len());
     bundle.close();
     println!("true\ntrue");

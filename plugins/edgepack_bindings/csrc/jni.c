@@ -70,6 +70,8 @@ EXPORTED int64_t Java_edgepack_Bundle_open(Env env, Object class, Object library
     char message[MESSAGE], *path = copied(env, library), *place = copied(env, folder), *side = copied(env, prefix), *pem = copied(env, key);
     get_longs(env, numbers, 4, asked);
     int code;
+    // A key that there was no memory for is not "no key".
+    if ((prefix && !side) || (key && !pem)) free(path), path = NULL;
     Opened *opened = open_library(path, place, side, pem, asked, &code, message);
     if (code) throw_error(env, code, message);
     free(path), free(place), free(side), free(pem);

@@ -45,8 +45,8 @@ type Options struct {
 	Threads int
 	// Prefix is "query" or "passage": what the model wants before such a text.
 	Prefix string
-	// PublicKey is ECDSA P-256 in PEM: the bundle has to be signed with it.
-	PublicKey string
+	// PublicKey is ECDSA P-256 in PEM: the bundle has to be signed with it. Nil is none; an empty one is refused.
+	PublicKey []byte
 	// Library is another file than lib/libembed.so in the bundle's folder, for a bundle that is one file.
 	Library string
 }
@@ -105,8 +105,8 @@ func Open(folder string, options *Options) (*Bundle, error) {
 		asked.prefix = cString(options.Prefix)
 		pins.Pin(asked.prefix)
 	}
-	if options.PublicKey != "" {
-		asked.public_key = cString(options.PublicKey)
+	if options.PublicKey != nil {
+		asked.public_key = cString(string(options.PublicKey))
 		pins.Pin(asked.public_key)
 	}
 	var message [messageSize]C.char

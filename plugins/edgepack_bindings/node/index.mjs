@@ -29,6 +29,9 @@ export class Bundle {
     const numbers = NUMBERS.map((name) => options[name] ?? 0);
     for (const number of numbers)
       if (!Number.isSafeInteger(number) || number < 0) throw new RangeError(`${number} is no number of anything`);
+    // A Buffer, or a variable that was never set, is not "no key".
+    for (const name of ["prefix", "publicKey"])
+      if (Object.hasOwn(options, name)) checked(options[name], name);
     return new Bundle(native.open(library, folder, options.prefix, options.publicKey, ...numbers));
   }
 

@@ -4,7 +4,7 @@ Reverse mode, as https://arxiv.org/abs/1502.05767 has it. The texts of a run are
 have no gradients here: callers make what they need of those of the values that weights meet.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,14 +62,16 @@ def differentiable(model: onnx.ModelProto, by: Iterable[str]) -> Differentiable:
         if node.op_type not in RULES or (node.op_type == "Gather" and node.input[1] not in constants):
             raise UnsupportedModelError(f"the operator {node.op_type} has no gradient here", hint=HINT)
     live &= needed
-    factors = {name for node in path if node.op_type in FACTORS for name in node.input} - constants.keys()
+    factors = {
+        name for node in path for at, name in enumerate(node.input) if at in FACTORS.get(node.op_type, ())
+    }
     return Differentiable(
         model=model,
         path=path,
         live=frozenset(live),
         constants=constants,
         output=output,
-        observed=tuple(sorted(live | factors)),
+        observed=tuple(sorted(live | (factors - constants.keys() - {""}))),
     )
 
 
@@ -280,5 +282,9 @@ RULES: Mapping[str, Callable[[onnx.NodeProto, Values, Values], Back]] = {
     **dict.fromkeys(("SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization"), _normalized),
 }
 """Operator → the gradients of its inputs, of those of its outputs."""
-FACTORS = ("Mul", "Div", "Max", "MatMul")
-"""Operators whose gradients ask for all of their inputs."""
+FACTORS: Mapping[str, Collection[int]] = {
+    **dict.fromkeys(("Mul", "Div", "Max", "MatMul"), (0, 1)),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), (0, 1)),
+    "MultiHeadAttention": (0, 1, 2, 5),
+}
+"""Inputs for which gradients ask, wherever these come from; a mask is none of them."""

@@ -54,6 +54,22 @@ def test_gradients_are_what_small_steps_change(load: Load, activation: str, fuse
     assert found @ by == pytest.approx((probed(1) - probed(-1)) / 2, rel=0.01)
 
 
+def test_values_that_do_not_depend_on_what_is_asked_for(load: Load) -> None:
+    """The tables of a small vocabulary are not quantized: what comes of them is added to, and nobody asks for its gradient."""
+    model = load(fused=True)
+    lookup = next(node for node in model.graph.node if "word_embeddings" in node.input[0]).output[0]
+    product = next(node for node in model.graph.node if node.op_type == "MatMul").output[0]
+    (feed,) = random_tokens(model, 1)
+    found = []
+    for by in ([product], [product, lookup]):
+        made = differentiable(model, by)
+        (values,) = runs(made, [feed])
+        probe = np.ones_like(values[made.output])
+        found.append(gradients(made, values, probe)[product])
+    assert np.abs(found[0]).max() > 0
+    np.testing.assert_array_equal(*found)
+
+
 def chain(*nodes: Any, **weights: np.ndarray) -> onnx.ModelProto:
     """A graph of ``x`` [2, 3, 4] to ``y``."""
     graph = helper.make_graph(

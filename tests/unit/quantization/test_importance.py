@@ -27,6 +27,14 @@ def test_sums_are_of_every_matrix_and_of_tables_of_many_rows(load: Load) -> None
     assert [moments.shape for moments in found.columns.values()] == [(32, 32)], "of words, not of positions"
 
 
+def test_a_table_of_few_rows_is_not_quantized_and_the_first_matrices_are(load: Load) -> None:
+    """What these take depends on nothing that is rounded."""
+    model = load()
+    found = importance(model, random_tokens(model, 4), ALL, advance=lambda texts: None)
+    assert len(found.inputs) == 12
+    assert not found.columns
+
+
 def test_directions_that_matter_are_told_from_those_that_do_not(load: Load) -> None:
     """Errors of rows along the first directions move vectors far more than those along the last."""
     model = load(vocab_size=1100)

@@ -123,12 +123,12 @@ def prefixed(weights: TensorFile, words: str, *, names: Sequence[str]) -> Prefix
 def activation_of(config: Mapping[str, Any], key: str = "hidden_act") -> str:
     """The name of an activation that can be written; or ``UnsupportedModelError``."""
     name = config.get(key, "gelu")
-    if name not in ACTIVATIONS:
+    if not isinstance(name, str) or name not in ACTIVATIONS:
         raise UnsupportedModelError(
             f"config.json: {key} {name!r} is not supported",
             hint=f"supported are {', '.join(sorted(ACTIVATIONS))}",
         )
-    return str(name)
+    return name
 
 
 def require_encoder(config: Mapping[str, Any]) -> None:

@@ -82,7 +82,8 @@ int embed_open(const char *directory, const embed_options *options, embed_bundle
                size_t error_size) {
     auto made = std::make_unique<embed_bundle>();
     *bundle = nullptr;
-    embed::Error failure = made->bundle.open(directory);
+    // The manifest of "" would be that of the root.
+    embed::Error failure = *directory ? made->bundle.open(directory) : embed::fail(embed::USAGE, "no folder is named");
     const char *asked = options ? options->public_key : nullptr;
     for (const char *key : {embed::REQUIRED_KEY, asked})
         if (!failure && key) failure = embed::check_signature(made->bundle, key);
