@@ -7,9 +7,10 @@ when it was written from weights.
 
 import math
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
@@ -22,17 +23,20 @@ from edgepack.models.export.unread import ReadTensors, require_all_layers
 from edgepack.models.graph.external_weights import LARGE, LARGEST_MODEL, graph_on_disk, weight_bytes
 from edgepack.models.graph.writer import GraphWriter
 from edgepack.models.lower.adapt import adapt_graph
+from edgepack.models.ort.memory import limited_memory, memory_to_try
 from edgepack.models.read.architectures import AXIS, written_by
+from edgepack.models.read.documents import EDITED
 from edgepack.models.read.hub_layout import dimension_of
-from edgepack.models.read.safetensors import open_tensors
+from edgepack.models.read.safetensors import TensorFile, open_tensors
 from edgepack.records.model import ModelSource
 
 if TYPE_CHECKING:
-    from edgepack.models.export.architecture import Architecture
+    from edgepack.models.export.architecture import Architecture, TokenVectors
 
 
 LARGEST_WEIGHTS = 4 * LARGEST_MODEL
 """Bytes of weights in full precision: those of a model that int8 makes small enough for one file."""
+SHARING_LAYERS = 1000
 BESIDE = ".data"
 """After the name of a graph's file: that of its weights, where they are many."""
 
@@ -91,6 +95,27 @@ def _graph_of(source: ModelSource, aside: Path, context: BuildContext) -> onnx.M
         return adapt_graph(replace(source, onnx=exported))
 
 
+def _written(
+    write: "Architecture", config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter
+) -> "TokenVectors":
+    """What an architecture writes; where config.json has a value of another kind than it reads, ``ModelError``."""
+    try:
+        return write(config, weights, writer)
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"config.json has a value that no {config.get('model_type')} has: {str(error)[:200]}",
+            hint=f"{EDITED}; if it is as its author made it, --debug shows what edgepack does not read",
+        ) from error
+
+
+def _require_layers(config: Mapping[str, Any], tensors: int) -> None:
+    """Raise ``ModelError`` for more layers than tensors; few tensors serve many layers where these share them."""
+    for key in ("num_hidden_layers", "n_layer", "num_attention_heads"):
+        said = config.get(key)
+        if isinstance(said, int) and said > max(tensors, SHARING_LAYERS):
+            raise ModelError(f"config.json: {key} is {said}, and there are {tensors} tensors", hint=EDITED)
+
+
 def _from_weights(source: ModelSource, file: Path, architecture: Extension, aside: Path) -> onnx.ModelProto:
     weights = open_tensors(file)
     size = 4 * sum(math.prod(tensor.shape) for tensor in weights.tensors.values())
@@ -106,9 +131,11 @@ def _from_weights(source: ModelSource, file: Path, architecture: Extension, asid
     write: Architecture = architecture.make()
     asked = ReadTensors(weights.tensors)
     weights = replace(weights, tensors=asked)
-    if architecture.identity:
-        model = written_by_plugin(write, source, weights, architecture, writer)
-    else:
-        model = finished(source, writer, write(source.config, weights, writer))
+    _require_layers(source.config, len(weights.tensors))
+    with limited_memory("config.json", memory_to_try(size)):
+        if architecture.identity:
+            model = written_by_plugin(write, source, weights, architecture, writer)
+        else:
+            model = finished(source, writer, _written(write, source.config, weights, writer))
     require_all_layers(weights, asked)
     return model

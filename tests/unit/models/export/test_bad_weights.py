@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.berts import change_config, change_weights, write_bert
+from tests.support.families import write_family
 from tests.support.installed import export_onnx
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
@@ -35,6 +36,25 @@ def test_a_missing_tensor_is_named(source: ModelSource, tmp_path: Path) -> None:
     error = refused(source, tmp_path)
     assert isinstance(error, ModelError)
     assert error.message == f"model.safetensors has no tensor {QUERY}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "said"),
+    [
+        ("bert", {"hidden_act": {}}, "hidden_act {} is not supported"),
+        ("albert", {"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000, and there are"),
+        ("llama", {"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000, and there are"),
+        ("qwen2", {"num_attention_heads": 10**9}, "num_attention_heads is 1000000000, and there are"),
+        ("albert", {"max_position_embeddings": 10**10}, "config.json takes more memory"),
+        ("deberta-v2", {"max_position_embeddings": 10**9}, "config.json takes more memory"),
+        ("embedding_gemma2_text", {"rope_parameters": 5}, "config.json has a value that no embedding_gemma2_text has"),
+    ],
+)  # fmt: skip
+def test_values_that_no_model_has(tmp_path: Path, kind: str, changes: dict[str, Any], said: str) -> None:
+    """Some of them stood for tens of gigabytes."""
+    source, _ = write_family(tmp_path / "model", kind)
+    error = refused(change_config(source, **changes), tmp_path)
+    assert said in error.message
 
 
 def test_a_layer_more_than_config_states_is_named(source: ModelSource, tmp_path: Path) -> None:
