@@ -11,7 +11,7 @@ import tokenizers
 from tokenizers import AddedToken
 
 from edgepack.context import BuildContext
-from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.files.store import sha256_of
 from edgepack.models.convert.sentencepiece import (
     CONTROL,
@@ -58,6 +58,19 @@ def tokenizer_file(source: ModelFolder, *, context: BuildContext) -> Path:
 @panics_reported()
 def converted_tokenizer(source: ModelFolder) -> str:
     """The text of a tokenizer.json. Raises ``ModelError``, and ``UnsupportedModelError`` for a class that is not known here."""
+    try:
+        return _converted(source)
+    except EdgepackError:
+        raise
+    except Exception as error:  # the library raises plain Exception; settings have values of any kind
+        older = " and ".join(name for name in OLDER_TOKENIZERS if source.has(name))
+        raise ModelError(
+            f"no tokenizer can be made of {older}: {error}",
+            hint="the files are damaged; fetch them again",
+        ) from error
+
+
+def _converted(source: ModelFolder) -> str:
     said = _said(source)
     family = _family(source, said)
     said = {**family.specials, **said}
@@ -65,15 +78,7 @@ def converted_tokenizer(source: ModelFolder) -> str:
     if model is not None:
         # transformers takes these in place of those that the files name.
         said["additional_special_tokens"] = [*_of_pieces(model), *family.further]
-    try:
-        tokenizer = family.make(source.directory, said, model)
-    except (ModelError, UnsupportedModelError):
-        raise
-    except Exception as error:  # the library raises plain Exception
-        raise ModelError(
-            f"no tokenizer can be made of {' and '.join(family.files)}: {error}",
-            hint="the files are damaged; fetch them again",
-        ) from error
+    tokenizer = family.make(source.directory, said, model)
     for token in _added(said):
         if token.special:
             tokenizer.add_special_tokens([token])

@@ -125,7 +125,7 @@ def activation_of(config: Mapping[str, Any], key: str = "hidden_act") -> str:
     name = config.get(key, "gelu")
     if not isinstance(name, str) or name not in ACTIVATIONS:
         raise UnsupportedModelError(
-            f"config.json: {key} {name!r} is not supported",
+            f"config.json: {key} {repr(name)[:60]} is not supported",
             hint=f"supported are {', '.join(sorted(ACTIVATIONS))}",
         )
     return name

@@ -78,7 +78,7 @@ def size_of(
     """A field of config.json that must be a positive whole number; or ``ModelError``."""
     value = config.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise ModelError(f"{where}: {key} is {value!r}, expected a positive whole number", hint=EDITED)
+        raise ModelError(f"{where}: {key} is {repr(value)[:60]}, expected a positive whole number", hint=EDITED)
     return value
 
 

@@ -49,6 +49,27 @@ def test_files_that_are_damaged_or_missing(tmp_path: Path) -> None:
         assert isinstance(refused(tmp_path, {"model_type": "t5"}), ModelError)
 
 
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        ("added_tokens.json", {"a": 1, "b": "x"}),
+        ("added_tokens.json", {"a": [], "b": {}}),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"x": {"content": "a"}}}),
+        ("tokenizer_config.json", {"added_tokens_decoder": [1]}),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"1": {}}}),
+        ("tokenizer_config.json", {"additional_special_tokens": 5}),
+        ("tokenizer_config.json", {"added_tokens_decoder": {}, "added": [5]}),
+        ("special_tokens_map.json", {"sep_token": {}}),
+    ],
+)
+def test_settings_of_other_kinds(tmp_path: Path, name: str, document: dict[str, Any]) -> None:
+    write_vocabulary(tmp_path)
+    write_json(tmp_path / name, document)
+    error = refused(tmp_path, {"model_type": "bert"})
+    assert isinstance(error, ModelError)
+    assert error.message.startswith("no tokenizer can be made of vocab.txt: ")
+
+
 def test_a_whole_model_with_a_vocabulary_alone(model: Path, context: HostContext) -> None:
     before = ingest(str(model), context=context)
     document = json.loads((model / "tokenizer.json").read_text())
