@@ -84,7 +84,7 @@ def main() -> None:
         points = measured(source, options.recipes, Path(folder), options.keep, context)
     console = Console(width=110)
     console.print(table(points))
-    console.print(plot(points), markup=False, highlight=False)
+    console.print(plot([(point.sent, point.sts) for point in points]), markup=False, highlight=False)
 
 
 def measured(
@@ -198,16 +198,20 @@ def blocks_of_four_bits(exact: Path, folder: Path) -> Path:
 
 def table(points: Sequence[Point]) -> Table:
     made = Table("", "form", "MB", "MB zstd", "MB sent", "STS-B", "")
-    for letter, point in zip(letters(points), points, strict=True):
+    for at, point in enumerate(points):
         sizes = (f"{size / 1e6:.2f}" for size in (point.bytes, point.compressed, point.sent))
         made.add_row(
-            letter, point.name, *sizes, f"{point.sts:.4f}", "dominated" if is_dominated(point, points) else ""
+            letter(at),
+            point.name,
+            *sizes,
+            f"{point.sts:.4f}",
+            "dominated" if is_dominated(point, points) else "",
         )
     return made
 
 
-def letters(points: Sequence[Point]) -> list[str]:
-    return [chr(ord("a") + at) for at in range(len(points))]
+def letter(at: int) -> str:
+    return chr(ord("a") + at)
 
 
 def is_dominated(point: Point, points: Sequence[Point]) -> bool:
@@ -220,16 +224,16 @@ def is_dominated(point: Point, points: Sequence[Point]) -> bool:
     )
 
 
-def plot(points: Sequence[Point]) -> str:
-    """STSBenchmark upwards, bytes to the right in even steps of their logarithm; a letter is a row of the table."""
-    sizes, scores = np.log([point.sent for point in points]), np.array([point.sts for point in points])
+def plot(points: Sequence[tuple[int, float]]) -> str:
+    """Scores upwards, bytes to the right in even steps of their logarithm; a letter is a row of the table, in its order."""
+    sizes, scores = np.log([size for size, _ in points]), np.array([score for _, score in points])
     field = [[" "] * WIDTH for _ in range(HEIGHT)]
-    for letter, size, score in zip(letters(points), sizes, scores, strict=True):
+    for at, (size, score) in enumerate(zip(sizes, scores, strict=True)):
         across = round((size - sizes.min()) / max(np.ptp(sizes), 1e-9) * (WIDTH - 1))
         down = round((scores.max() - score) / max(np.ptp(scores), 1e-9) * (HEIGHT - 1))
         while field[down][across] != " " and across + 1 < WIDTH:
             across += 1
-        field[down][across] = letter
+        field[down][across] = letter(at)
     steps = np.linspace(scores.max(), scores.min(), HEIGHT)
     lines = [f"{step:.4f} |{''.join(line).rstrip()}" for step, line in zip(steps, field, strict=True)]
     first, last = (f"{np.exp(edge) / 1e6:.1f} MB" for edge in (sizes.min(), sizes.max()))

@@ -30,6 +30,7 @@ PROVIDER = "libonnxruntime_providers_cuda.so"
 CUDA = ("libcuda.so.1", "libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13")
 LEAST_COSINE = 0.9999
 PRUNED_ERROR = "was pruned"
+LAYOUTS = ("full", "lite")
 TOKENS = 32
 """Of the texts whose time is compared."""
 ALL_SECONDS, CHECK_SECONDS = 540, 100
@@ -50,6 +51,9 @@ CHECKS: tuple[tuple[str, str, int, str], ...] = (
     ("lib", "LAZY", 1, ""),
     ("lib", "EAGER", 1, ""),
     ("broken", "LAZY", 1, ""),
+    ("full", "LAZY", 1, ""),
+    ("lite", "LAZY", 1, ""),
+    ("lite", "EAGER", 32, ""),
     ("lib", "LAZY", 8, ""),
     ("lib", "LAZY", 32, ""),
     ("whole", "LAZY", 32, ""),
@@ -68,6 +72,17 @@ CHECKS: tuple[tuple[str, str, int, str], ...] = (
 FAMILY_SECONDS, FAMILIES_SECONDS, AT_ONCE = 60, 150, 4
 """For one model, for all of them, and how many are run beside each other."""
 RECORDER = "liblaunched.so"
+PRUNE = """
+import sys
+from pathlib import Path
+from edgepack_cuda.prune import prune
+for name in sys.argv[2:]:
+    file = Path(name)
+    made = prune(file.read_bytes(), file.name, architectures=[sys.argv[1]], nearest=False)
+    print(f"{file.name}: {len(made.content):,} of {file.stat().st_size:,} bytes")
+    file.write_bytes(made.content)
+"""
+"""What the target's layout ``lite`` does with NVIDIA's libraries."""
 PROGRAM = (("--self-test", "--json"), ("--info",), ("--warmup", "--json"), ("--bench",))
 """What the bundle's own program is run with."""
 
@@ -101,6 +116,29 @@ def unpack(kit: Path, place: Path) -> None:
                 for at, content in facts[name]:
                     stream.seek(at)
                     stream.write(bytes.fromhex(content))
+
+
+def lay_layouts(place: Path, capability: str, folders: Sequence[str]) -> str:
+    """The bundle with this machine's CUDA libraries in it, as they are (``full``) and pruned (``lite``); why not, where it cannot be."""
+    found = {
+        name: Path(folder, name)
+        for name in CUDA[1:]
+        for folder in reversed(folders)
+        if Path(folder, name).exists()
+    }
+    for layout in LAYOUTS:
+        lay_libraries(place, place / layout)
+        os.link(place / "bundle" / "lib" / PROVIDER, place / layout / PROVIDER)
+        for name, file in found.items():
+            shutil.copy(file, place / layout / name)
+    said = ended(
+        [sys.executable, "-c", PRUNE, capability, *(str(place / "lite" / name) for name in CUDA[2:])],
+        {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'plugins'}"},
+        CHECK_SECONDS,
+    )
+    if "error" in said:
+        shutil.rmtree(place / "lite")
+    return str(said.get("error") or said["output"])
 
 
 def library_path() -> list[str]:
@@ -198,6 +236,8 @@ def one(
     """Vectors beside full precision, and how long batches of 32 tokens take, by the bundle's own program."""
     facts = json.loads((place / "facts.json").read_text())
     program = variant_of(place, folder, options) / "embed"
+    # Layouts with CUDA's libraries in them need of this machine the driver's library alone.
+    folders = [each for each in folders if folder not in LAYOUTS or Path(each, CUDA[0]).exists()]
     env = environment(folders, CUDA_MODULE_LOADING=loading)
     until = time.monotonic() + seconds
     size = ["--batch-size", str(batch)]
@@ -463,6 +503,8 @@ def run_all(place: Path, results_folder: Path, *, only_families: bool) -> int:
 
     if not only_families:
         keep(program(place, PROGRAM[0], folders, seconds()))
+        arch = json.loads((place / "facts.json").read_text())["arch"]
+        facts["layouts"] = lay_layouts(place, arch, folders)
     for folder, loading, batch, options in () if only_families else CHECKS:
         there = place / ("bundle/lib" if folder == "lib" else folder) / PROVIDER
         if there.exists() and seconds() > 10:

@@ -30,13 +30,10 @@ CUDART = Wheel(
     platform="manylinux2014_x86_64",
 )
 CUDA_PROVIDER = "libonnxruntime_providers_cuda.so"
-TENSORRT_PROVIDER = "libonnxruntime_providers_tensorrt.so"
 SHARED = "libonnxruntime_providers_shared.so"
 """What ONNX Runtime loads its own providers through."""
-GPU_FILES = onnxruntime_files(CUDA_PROVIDER, TENSORRT_PROVIDER, SHARED)
+GPU_FILES = onnxruntime_files(CUDA_PROVIDER, SHARED)
 """What is kept of the wheel."""
-GENERATIONS = ("80", "86", "89", "90", "120")
-"""Ampere, Ada, Hopper and Blackwell, as far as the wheel has code."""
 CUDA = "13.0"
 """What the driver must know: later 13.x run on it too (CUDA's minor version compatibility)."""
 DRIVER = ("libcuda.so.1",)

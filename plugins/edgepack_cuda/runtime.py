@@ -25,7 +25,6 @@ from edgepack_cuda.nvidia import (
     CUDA_PROVIDER,
     CUDART,
     DRIVER,
-    GENERATIONS,
     GPU_FILES,
     HOST,
     ONNXRUNTIME_GPU,
@@ -98,15 +97,6 @@ def libraries_for(choice: Choice, *, context: BuildContext) -> Libraries:
         changes=tuple(facts["changes"]),
         notes=tuple(facts["notes"]),
     )
-
-
-def cuda_host(context: BuildContext) -> Libraries:
-    """ONNX Runtime for GPUs with its CUDA provider, for another provider that computes by itself.
-
-    TensorRT's provider has the GPU's memory and its copies made by the CUDA provider (``CreateCUDAAllocator`` and
-    ``CreateGPUDataTransfer`` of ONNX Runtime's provider bridge). Of the device code stays what is needed whatever the model is.
-    """
-    return libraries_for(Choice(architectures=GENERATIONS, operators=()), context=context)
 
 
 def _wheels(layout: str) -> tuple[Wheel, ...]:

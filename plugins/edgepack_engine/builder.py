@@ -43,10 +43,10 @@ SCHEMA = "3"
 """Changes when the same model would give another file."""
 BY_TOKEN = "int8-dynamic"
 """The pass that makes what the engine computes, unless it is told to quantize by tensor."""
-ROUNDING = ("steps", "table_steps", "weighed", "rarity", "gradients")
+ROUNDING = ("steps", "table_steps", "weighed", "rarity", "gradients", "bit_cost")
 """Its parameters that decide numbers alone."""
-SMOOTH = "smooth"
-"""A pass that divides and multiplies, and leaves operators as they are."""
+NUMBERS = ("smooth", "prune-vocabulary")
+"""Passes that leave operators as they are: one divides and multiplies, the other, which reads many texts, takes rows of a table away."""
 OTHERS = ("half", "half-fused", "int4", "int8-static", "int8-weights")
 """Passes that make what no step computes, whatever else the recipe has."""
 
@@ -160,7 +160,7 @@ def longest_of(source: ModelSource) -> int:
 
 def _shapes(step: Pass) -> bool:
     """Whether a pass decides what a graph is like, and not its numbers alone."""
-    return step.name != SMOOTH
+    return step.name not in NUMBERS
 
 
 def _at_once(step: Pass) -> Pass:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from edgepack import api
 from edgepack.api import (
@@ -21,7 +20,6 @@ from edgepack.api import (
 )
 from edgepack.api.kit import RuntimeFolder
 from edgepack_cuda.api import dotted, require_linux
-from edgepack_tensorrt.classic import Home, classic_libraries, classic_runtime, read_home
 from edgepack_tensorrt.profile import Profile, profile_for
 from edgepack_tensorrt.rtx import rtx_runtime, with_engine
 from edgepack_tensorrt.runtime import bindings_folder, rtx_libraries
@@ -31,30 +29,22 @@ CAPABILITIES = ("8.6", "8.9", "12.0", "12.1")
 RECIPES = ("half", "unfused")
 PASSES = frozenset({"prune-vocabulary", "merge-projections", "half"})
 """What leaves operators that TensorRT's parser knows."""
-OPTIONS: OptionTable = {
-    "capabilities": list(CAPABILITIES),
-    "batch_size": 8,
-    "max_batch": 32,
-    "tensorrt_home": None,
-}
+OPTIONS: OptionTable = {"capabilities": list(CAPABILITIES), "batch_size": 8, "max_batch": 32}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorrtBuilder:
-    """Makes bundles that need an NVIDIA GPU and its driver, and with ``home`` CUDA's libraries, of their device."""
+    """Makes bundles that need an NVIDIA GPU and its driver of their device."""
 
     target: Target
     context: BuildContext
     capabilities: tuple[str, ...]
     batch_size: int
     max_batch: int
-    home: Home | None
     outputs: tuple[str, ...] = ()
 
     @cached_property
     def libraries(self) -> RuntimeFolder:
-        if self.home is not None:
-            return classic_libraries(self.home, context=self.context)
         return rtx_libraries(self.context)
 
     def profile(self, source: ModelSource) -> Profile:
@@ -76,8 +66,6 @@ class TensorrtBuilder:
         prepared = api.prepare_model(
             source, options=self.target.model, platform=self.target.platform, context=self.context
         )
-        if self.home is not None:
-            return prepared
         return with_engine(
             prepared,
             profile=profile,
@@ -88,10 +76,6 @@ class TensorrtBuilder:
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
         profile = self.profile(model.source)
-        if self.home is not None:
-            return classic_runtime(
-                model, profile=profile, home=self.home, libraries=self.libraries, context=self.context
-            )
         return rtx_runtime(model, profile=profile, capabilities=self.capabilities, libraries=self.libraries)
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
@@ -103,12 +87,8 @@ class TensorrtBuilder:
 def fetch(target: Target, context: BuildContext) -> None:
     """Put everything that a build of the target fetches into the store."""
     create_builder(target, context)
-    home = read_options(target, OPTIONS)["tensorrt_home"]
-    if home is None:
-        rtx_libraries(context)
-        bindings_folder(context)
-    else:
-        classic_libraries(read_home(target, Path(home)), context=context)
+    rtx_libraries(context)
+    bindings_folder(context)
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
@@ -127,14 +107,12 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         )
     options = read_options(target, OPTIONS)
     profile_for(target, batch_size=options["batch_size"], max_batch=options["max_batch"], max_length=1)
-    home = options["tensorrt_home"]
     return TensorrtBuilder(
         target=target,
         context=context,
         capabilities=_capabilities(target, options["capabilities"]),
         batch_size=options["batch_size"],
         max_batch=options["max_batch"],
-        home=None if home is None else read_home(target, Path(home)),
     )
 
 
@@ -146,8 +124,7 @@ def _capabilities(target: Target, wanted: Sequence[object]) -> tuple[str, ...]:
         if text not in CAPABILITIES:
             raise TargetError(
                 f"target {target.name}: TensorRT-RTX has no engines for compute capability {each}",
-                hint=f"it has for {', '.join(CAPABILITIES)}; for data-centre GPUs use target linux-x64-cuda, or "
-                "classic TensorRT with --tensorrt-home FOLDER",
+                hint=f"it has for {', '.join(CAPABILITIES)}; for data-centre GPUs use target linux-x64-cuda",
             )
         found.append(text)
     if not found:

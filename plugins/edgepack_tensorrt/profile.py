@@ -24,11 +24,11 @@ class Profile:
         """Shapes as TensorRT wants them: min, opt, max."""
         return (1, 1), (self.usual_texts, self.usual_tokens), (self.most_texts, self.most_tokens)
 
-    def options(self, prefix: str, inputs: Iterable[str]) -> dict[str, str]:
-        """Options as the execution provider's options say it, ``PREFIX_profile_min_shapes`` and so on."""
+    def options(self, inputs: Iterable[str]) -> dict[str, str]:
+        """Options of the execution provider that say it: ``nv_profile_min_shapes`` and so on."""
         names = list(inputs)
         return {
-            f"{prefix}_profile_{kind}_shapes": ",".join(f"{name}:{batch}x{length}" for name in names)
+            f"nv_profile_{kind}_shapes": ",".join(f"{name}:{batch}x{length}" for name in names)
             for kind, (batch, length) in zip(("min", "opt", "max"), self.shapes, strict=True)
         }
 

@@ -96,7 +96,7 @@ def rtx_runtime(
             options={
                 "nv_runtime_cache_path": f"{{cache}}/tensorrt-rtx-{TENSORRT_RTX}-{key}",
                 # Only for graphs that are not an engine yet; an engine has its own.
-                **profile.options("nv", model.inputs),
+                **profile.options(model.inputs),
             },
             capabilities=tuple(capabilities),
             remedy=REMEDY,

@@ -490,8 +490,16 @@ def _page(path: Path, report: Report, bench: Path | None, context: HostContext) 
     from edgepack.bundles.manifest import open_bundle
     from edgepack.reports.page.facts import facts_of
     from edgepack.reports.page.html import render_html
+    from edgepack.suitability.measured import measured
 
-    return render_html(report, facts_of(open_bundle(path), report, bench=bench, context=context))
+    bundle = open_bundle(path)
+    target = context.plugins().target_files.get(report.target)
+    recipes = tuple(
+        (each.recipe, each.download, each.mean_cosine)
+        for each in (measured(target.file) if target else ())
+        if each.model == bundle.manifest["model"]["name"]
+    )
+    return render_html(report, facts_of(bundle, report, bench=bench, recipes=recipes, context=context))
 
 
 @contextmanager

@@ -130,17 +130,10 @@ def test_bytes_of_any_kind_are_texts(native_bundle: Bundle) -> None:
     assert all(len(json.loads(line)["embedding"]) == 384 for line in done.stdout.splitlines())
 
 
-def test_a_program_with_a_server_is_small_says_whose_parser_it_has_and_answers(
-    library_bundle: Bundle,
-) -> None:
+def test_a_program_with_a_server_is_small_and_answers(library_bundle: Bundle) -> None:
     program = library_bundle.program
     assert library_bundle.manifest["runner"]["serve"] is True
     assert program.stat().st_size < 1_600_000
-    notices = (library_bundle.directory / "LICENSES/llhttp.txt").read_text()
-    assert "Fedor Indutny" in notices and "Permission is hereby granted" in notices
-    components = json.loads((library_bundle.directory / "LICENSES/sbom.cdx.json").read_text())["components"]
-    (llhttp,) = (each for each in components if each["name"] == "llhttp")
-    assert llhttp["version"] == "9.4.3"
     with running(library_bundle.directory) as server:
         vectors = [row["embedding"] for row in server.embed(["A man is eating food."]).json["data"]]
         expected = np.frombuffer(

@@ -13,7 +13,6 @@ import pytest
 from onnx import TensorProto
 from tests.support.bare_root import Device, bare_root
 from tests.support.fake_cuda import DRIVER, compile_driver, compile_library
-from tests.support.fake_tensorrt import write_home
 from tests.support.stub_cuda import write_stubs
 
 from edgepack.bundles.assemble import assemble
@@ -240,101 +239,16 @@ def test_the_archive_is_within_its_budget(tmp_path: Path) -> None:
     assert said["archive_bytes"] < 130_000_000
 
 
-# Classic TensorRT, whose own libraries no package index has: with stand-ins for them, beside the real providers.
-
-STAND_INS = """
-static long zero(void) { return 0; }
-static void *table[128];
-static void **object = table;
-static void *make(void) { for (int i = 0; i < 128; i++) table[i] = zero; return &object; }
-void *createInferBuilder_INTERNAL(void) { return make(); }
-void *createInferRefitter_INTERNAL(void) { return make(); }
-void *createInferRuntime_INTERNAL(void) { return make(); }
-void *createNvOnnxParser_INTERNAL(void) { return make(); }
-void *createNvOnnxParserRefitter_INTERNAL(void) { return make(); }
-void *getPluginRegistry(void) { return make(); }
-int getInferLibVersion(void) { return 101303; }
-"""
-"""What the provider imports of TensorRT: objects whose methods all answer 0."""
-NO_MEMORY = {
-    "cudaGetDeviceCount": "int cudaGetDeviceCount(int *n) { *n = 1; return 0; }",
-    "cudaGetDeviceProperties": "int cudaGetDeviceProperties(char *p, int d) { __builtin_memset(p, 0, 900); return 0; }",
-    "cudaGetDevice": "int cudaGetDevice(int *d) { *d = 0; return 0; }",
-    "cudaSetDevice": "int cudaSetDevice(int d) { return 0; }",
-    "cudaStreamCreateWithFlags": "int cudaStreamCreateWithFlags(void **s, int f) { *s = s; return 0; }",
-    "cudaGetErrorString": 'const char *cudaGetErrorString(int e) { return "out of memory"; }',
-    **{
-        f"cuda{name}": f"int cuda{name}(void) {{ return 2; }}"
-        for name in ("Malloc", "HostAlloc", "MemGetInfo")
-    },
-}
-"""A GPU that is there, without memory."""
-
-
-@pytest.fixture(scope="module")
-def classic(
-    online: HostContext, minilm: ModelSource, bundle: Bundle, tmp_path_factory: pytest.TempPathFactory
-) -> Bundle:
-    """A bundle with classic TensorRT."""
-    folder = tmp_path_factory.mktemp("classic")
-    home = write_home(folder / "home", "10.13.3")
-    for name in ("libnvinfer.so.10.13.3", "libnvonnxparser.so.10.13.3"):
-        soname = f"-Wl,-soname,{name.removesuffix('.13.3')}"
-        compile_library(home / "lib" / name, STAND_INS, soname)
-    file = next(file for file in built_in_targets() if file.name == "linux-x64-tensorrt.toml")
-    builder = create_builder(
-        read_target(file, origin="edgepack", overrides=[f"tensorrt_home={home}"]), online
-    )
-    model = builder.prepare_model(minilm)
-    runtime = builder.provide_runtime(model)
-    (folder / "bundle").mkdir()
-    return assemble(
-        target=read_target(file, origin="edgepack", overrides=[f"tensorrt_home={home}"]),
-        model=model,
-        runtime=runtime,
-        runner=builder.make_runner(model, runtime),
-        folder=folder / "bundle",
-        context=online,
-    )
-
-
-def test_classic_tensorrt_up_to_the_first_memory_of_the_gpu(classic: Bundle, tmp_path: Path) -> None:
-    """Every option is one that the provider knows, every library loads, and the CUDA provider is asked for memory."""
-    lib = classic.directory / "lib"
-    providers = [lib / f"libonnxruntime_providers_{kind}.so" for kind in ("tensorrt", "cuda")]
-    assert providers[1].stat().st_size < 60_000_000, "of 284 MB"
-    stubs = write_stubs(providers[0], tmp_path / "stubs", providers[1], answers=NO_MEMORY)
-    environment: list[str | Path] = [
-        "env",
-        "-i",
-        f"LD_LIBRARY_PATH={stubs}",
-        f"EMBED_CACHE={tmp_path}",
-        classic.program,
-    ]
-
-    def said() -> str:
-        with pytest.raises(ToolError) as caught:
-            run_tool([*environment, "a cat"])
-        assert "exit code 9" in caught.value.message
-        return caught.value.message
-
-    assert "the GPU is out of memory" in said()
-    providers[1].rename(tmp_path / "cuda.so")
-    assert "CUDA Provider not available" in said(), "what a bundle without it would say"
-    (tmp_path / "cuda.so").rename(providers[1])
-
-
-@pytest.mark.parametrize("kind", ["rtx", "classic"])
 def test_the_functions_of_the_c_api_are_where_the_program_looks_for_them(
-    kind: str, request: pytest.FixtureRequest, bundle: Bundle, tmp_path: Path
+    bundle: Bundle, tmp_path: Path
 ) -> None:
-    """In ONNX Runtime 1.24.4 and 1.31.1, with the device that is always there: each call answers as the function that it is named after."""
-    made: Bundle = bundle if kind == "rtx" else request.getfixturevalue("classic")
-    folder = Path(shutil.copytree(made.directory, tmp_path / "bundle", copy_function=os.link, symlinks=True))
+    """In ONNX Runtime 1.24.4, with the device that is always there: each call answers as the function that it is named after."""
+    folder = Path(
+        shutil.copytree(bundle.directory, tmp_path / "bundle", copy_function=os.link, symlinks=True)
+    )
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["runtime"]["version"] == {"rtx": "1.24.4", "classic": "1.31.1"}[kind]
-    if kind == "rtx":
-        manifest["model"]["file"] = manifest["model"]["cpu_file"]
+    assert manifest["runtime"]["version"] == "1.24.4"
+    manifest["model"]["file"] = manifest["model"]["cpu_file"]
     processor = {"name": CPU, "append": "plugin", "library": "", "options": {}, "optimization": "none"}
     manifest["runtime"]["provider"] |= {**processor, "capabilities": [], "libraries": []}
     (folder / "manifest.json").unlink()

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.support.berts import onnx_vectors, some_tokens, write_bert
 from tests.support.fake_cuda import compile_library
-from tests.support.fake_tensorrt import fake_wheels, write_home
+from tests.support.fake_tensorrt import fake_wheels
 from tests.support.native import compile_program
 from tests.support.run_path import run_path
 
@@ -31,7 +31,6 @@ from edgepack.errors import (
     ToolError,
     UnsupportedModelError,
 )
-from edgepack.files.elf import needed_libraries
 from edgepack.files.shared_libraries import closure_of
 from edgepack.files.store import Store
 from edgepack.models.read.tokenizer import minimal_json
@@ -43,8 +42,7 @@ from edgepack.records.target import Target
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
 from edgepack.targets import built_in_targets, read_target
 from edgepack.verifier.run import BundleRunner
-from edgepack_cuda import runtime as cuda_runtime
-from edgepack_tensorrt import classic, pins, runtime
+from edgepack_tensorrt import pins, runtime
 from edgepack_tensorrt.builder import TensorrtBuilder, create_builder, fetch
 from edgepack_tensorrt.engine import build_engine
 from edgepack_tensorrt.profile import Profile
@@ -69,8 +67,6 @@ def fetched(wheels: dict[str, Path]) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runtime, "wheel_files", files)
-        patch.setattr(classic, "wheel_files", files)
-        patch.setattr(cuda_runtime, "wheel_files", files)
         yield
 
 
@@ -176,7 +172,7 @@ def test_a_python_that_tensorrt_has_no_module_for() -> None:
 
 @pytest.mark.slow
 def test_fetching_asks_for_every_wheel(
-    context: HostContext, wheels: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: HostContext, wheels: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
@@ -185,17 +181,12 @@ def test_fetching_asks_for_every_wheel(
         return wheels[wheel.name]
 
     monkeypatch.setattr(runtime, "wheel_files", files)
-    monkeypatch.setattr(classic, "wheel_files", files)
-    monkeypatch.setattr(cuda_runtime, "wheel_files", files)
     fetch(target_with(), context)
     assert set(asked) == {
         "onnxruntime",
         "onnxruntime-ep-nv-tensorrt-rtx-cu13",
         "tensorrt-rtx-cu13-bindings",
     }
-    asked.clear()
-    fetch(target_with(f"tensorrt_home={write_home(tmp_path / 'home', '10.13.3')}"), context)
-    assert set(asked) == {"onnxruntime-gpu"}
 
 
 # The bundle.
@@ -411,70 +402,3 @@ def test_a_library_that_no_wheel_brings(tmp_path: Path) -> None:
     ):
         closure_of([library], among=[])
     assert set(closure_of([library], among=[other]).files) == {"liba.so", "libnew.so.2"}
-
-
-# Classic TensorRT.
-
-
-def test_a_home_that_is_none(context: HostContext, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for folder, words in (
-        (tmp_path / "nowhere", "is not a folder"),
-        (tmp_path / "empty", "there is no TensorRT in"),
-    ):
-        with pytest.raises(TargetError, match=words) as caught:
-            create_builder(target_with(f"tensorrt_home={folder}"), context)
-        assert "--tensorrt-home /opt/TensorRT-10" in (caught.value.hint or "")
-
-
-@pytest.mark.parametrize("version", ["8.6.1", "11.0.2"])
-def test_a_home_of_another_version(context: HostContext, tmp_path: Path, version: str) -> None:
-    home = write_home(tmp_path / "home", version)
-    with pytest.raises(TargetError, match=f"holds TensorRT {version.partition('.')[0]}, {version}") as caught:
-        create_builder(target_with(f"tensorrt_home={home}"), context)
-    assert "was made for TensorRT 10" in caught.value.message
-    assert caught.value.hint == "install TensorRT 10 for CUDA 13"
-
-
-def test_a_home_without_the_parser(context: HostContext, tmp_path: Path) -> None:
-    home = write_home(tmp_path / "home", "10.13.3", parser=False)
-    with pytest.raises(TargetError, match=r"has no libnvonnxparser\.so\.10"):
-        create_builder(target_with(f"tensorrt_home={home}"), context)
-
-
-@pytest.mark.slow
-def test_a_bundle_with_classic_tensorrt(
-    kept: HostContext, bert: ModelSource, program: RunnerArtifact, tmp_path: Path
-) -> None:
-    home = write_home(tmp_path / "home", "10.13.3")
-    made = bundle_of(builder_for(kept, f"tensorrt_home={home}"), bert, program, tmp_path / "bundle")
-    names = {path.name for path in (made.directory / "lib").iterdir()}
-    assert names >= {"libnvinfer.so.10", "libnvonnxparser.so.10", "libnvinfer_builder_resource_sm86.so.10"}
-    assert {"libonnxruntime_providers_tensorrt.so", "libonnxruntime_providers_shared.so"} <= names
-    assert "libonnxruntime_providers_cuda.so" in names, (
-        "TensorRT's provider has the GPU's memory made by that one"
-    )
-    assert made.manifest["runtime"]["changes"][0] == "libonnxruntime_providers_tensorrt.so: run path $ORIGIN"
-    assert "translation units" in made.manifest["runtime"]["changes"][1]
-    assert "libcudnn.so.9" in needed_libraries(made.directory / "lib/libonnxruntime_providers_tensorrt.so")
-    provider = made.manifest["runtime"]["provider"]
-    assert (provider["name"], provider["append"]) == ("TensorrtExecutionProvider", "tensorrt")
-    assert list(provider["libraries"]) == [
-        "libcudart.so.13",
-        "libcublasLt.so.13",
-        "libcublas.so.13",
-        "libcudnn.so.9",
-    ]
-    options = provider["options"]
-    assert (
-        options["trt_fp16_enable"]
-        == options["trt_engine_cache_enable"]
-        == options["trt_timing_cache_enable"]
-        == "1"
-    )
-    assert options["trt_engine_hw_compatible"] == "1"
-    assert options["trt_engine_cache_path"] == options["trt_timing_cache_path"] == "{cache}/tensorrt-10.13.3"
-    assert options["trt_profile_opt_shapes"] == "input_ids:8x16,attention_mask:8x16,token_type_ids:8x16"
-    assert made.manifest["model"]["file"] == "model/model.onnx"
-    assert "cpu_file" not in made.manifest["model"], "the same file serves both"
-    assert onnx.load(made.directory / "model/model.onnx").graph.node[0].op_type != "EPContext"

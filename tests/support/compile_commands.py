@@ -16,7 +16,7 @@ from edgepack.runner.native.sources import ort_encoder, program_sources, source_
 from tests.support.golden import ROOT
 
 CSRC = ROOT / "src/edgepack/runner/native/csrc"
-PLUGINS = ("edgepack_engine", "edgepack_static", "examples/edgepack_openvino/edgepack_openvino")
+PLUGINS = ("edgepack_engine", "edgepack_static")
 LEFT_OUT = ("encoder/ort_linked.cc",)
 
 

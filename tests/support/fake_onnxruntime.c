@@ -133,10 +133,7 @@ static Status make(void **made) {
 static Status update_cuda(void *made, const char *const *keys, const char *const *values, size_t count) {
   return take("CUDAExecutionProvider", keys, values, count);
 }
-static Status update_tensorrt(void *made, const char *const *keys, const char *const *values, size_t count) {
-  return take("TensorrtExecutionProvider", keys, values, count);
-}
-static Status append_built_in(void *options, void *made) { return NULL; }
+static Status append_cuda(void *options, void *made) { return NULL; }
 static void release(void *made) {}
 
 static void *graphs[] = {table};
@@ -172,8 +169,7 @@ void *OrtGetApiBase(void) {
   table[CREATE_SESSION] = create, table[CREATE_FROM_ARRAY] = from_array, table[RUN] = run;
   table[NO_PATTERN] = no_pattern, table[OPTIMIZATION] = optimization, table[ENTRY] = entry;
   table[CREATE_OPTIONS] = create_options, table[RELEASE_SESSION] = release_session;
-  table[171] = table[205] = make, table[172] = update_tensorrt, table[206] = update_cuda;
-  table[170] = table[204] = append_built_in, table[174] = table[208] = release;
+  table[205] = make, table[206] = update_cuda, table[204] = append_cuda, table[208] = release;
   table[301] = register_library, table[303] = get_devices, table[304] = append, table[312] = name_of;
   table[407] = assigned, table[408] = assigned_to, table[409] = assigned_nodes;
   return &base;

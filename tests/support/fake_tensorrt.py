@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 from edgepack.runner.freeze.sample_bundle import stock_library
-from tests.support.cuda_libraries import Unit, library
 from tests.support.fake_cuda import compile_library
 
 BINDINGS = """
@@ -117,7 +116,6 @@ def fake_wheels(folder: Path) -> dict[str, Path]:
     return {
         "onnxruntime-ep-nv-tensorrt-rtx-cu13": _provider(folder / "provider"),
         "onnxruntime": _onnxruntime(folder / "onnxruntime"),
-        "onnxruntime-gpu": _onnxruntime_gpu(folder / "gpu"),
         "tensorrt-rtx-cu13-bindings": _bindings(folder / "bindings"),
     }
 
@@ -153,28 +151,6 @@ def _onnxruntime(folder: Path) -> Path:
     return folder
 
 
-def _onnxruntime_gpu(folder: Path) -> Path:
-    package = folder / "onnxruntime"
-    others = [
-        _library(folder.parent / "others" / name, name)
-        for name in (
-            "libnvinfer.so.10",
-            "libnvonnxparser.so.10",
-            "libcudart.so.13",
-            "libcublas.so.13",
-            "libcudnn.so.9",
-        )
-    ]
-    for name in ("libonnxruntime.so.1.31.1", "libonnxruntime_providers_shared.so"):
-        _library(package / "capi" / name, name)
-    provider = "libonnxruntime_providers_tensorrt.so"
-    _library(package / "capi" / provider, provider, "-Wl,--no-as-needed", *others)
-    unit = Unit(kernels=("_Z4fillIfEvv",), architectures=("80", "86", "89", "90a", "120a"), size=1000)
-    shutil.move(library(folder / "made", [unit], name="libonnxruntime_providers_cuda.so"), package / "capi")
-    _notices(package)
-    return folder
-
-
 def _notices(package: Path) -> None:
     (package / "LICENSE").write_text("MIT License\n")
     (package / "ThirdPartyNotices.txt").write_text("many\n")
@@ -187,16 +163,6 @@ def _bindings(folder: Path) -> Path:
     licenses = folder / "tensorrt_rtx_cu13_bindings-1.7.1.116.dist-info/licenses"
     licenses.mkdir(parents=True)
     (licenses / "LICENSE.txt").write_text("NVIDIA TensorRT RTX license\n")
-    return folder
-
-
-def write_home(folder: Path, version: str, *, parser: bool = True) -> Path:
-    """A classic TensorRT of a version, as its archive unpacks."""
-    major = version.partition(".")[0]
-    for base in ("libnvinfer", *(["libnvonnxparser"] if parser else ()), "libnvinfer_builder_resource_sm86"):
-        file = _library(folder / "lib" / f"{base}.so.{version}", f"{base}.so.{major}")
-        (folder / "lib" / f"{base}.so.{major}").symlink_to(file.name)
-        (folder / "lib" / f"{base}.so").symlink_to(file.name)
     return folder
 
 

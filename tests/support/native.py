@@ -83,10 +83,9 @@ def compile_anew(sources: Mapping[str, str], program: Path, *flags: str) -> Path
     folder = program.with_name(program.name + "-sources")
     write_sources(sources, folder)
     units = [name for name in sources if name.endswith(".cc")]
-    objects = [compile_c(folder / name, flags) for name in sources if name.endswith(".c")]
     together = folder / "together.cc"
     together.write_text("".join(f'#include "{name}"\n' for name in units if not is_foreign(name)))
-    objects += [compile_c(folder / name, flags) for name in units if is_foreign(name)]
+    objects = [compile_foreign(folder / name, flags) for name in units if is_foreign(name)]
     command = [
         *compiler(),
         *FLAGS,
@@ -110,12 +109,11 @@ def is_foreign(name: str) -> bool:
     return name.startswith("third_party/")
 
 
-def compile_c(source: Path, flags: Sequence[str]) -> str:
-    """The object of a source of others, in C or C++."""
+def compile_foreign(source: Path, flags: Sequence[str]) -> str:
+    """The object of a source of others."""
     object = source.with_suffix(".o")
-    language = "c" if source.suffix == ".c" else "c++"
     root = next(each for each in source.parents if (each / "third_party").is_dir())
-    command = [*compiler(), "-x", language, *flags, f"-I{root}", "-w", "-c", "-o", str(object), str(source)]
+    command = [*compiler(), *flags, f"-I{root}", "-w", "-c", "-o", str(object), str(source)]
     subprocess.run(command, check=True, capture_output=True)
     return str(object)
 

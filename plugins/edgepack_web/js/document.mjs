@@ -42,8 +42,11 @@ export function readBundle(base, { cache, signal }) {
 /** What it names stays; it is kept last, so that one that is kept is the only one that is there. */
 async function keep(base, url, text) {
   const store = await openKept(base);
-  await store?.retain(new Set(JSON.parse(text).assets.map((path) => new URL(path, url).href)));
-  await store?.put(url.href, text, "application/json");
+  const before = await store?.cached(url.href);
+  if (!before || new TextDecoder().decode(before) !== text) {
+    await store?.retain(new Set(JSON.parse(text).assets.map((path) => new URL(path, url).href)));
+    await store?.put(url.href, text, "application/json");
+  }
   if (store && globalThis.document) localStorage.setItem(keyOf(base), text);
 }
 

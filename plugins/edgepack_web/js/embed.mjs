@@ -82,6 +82,8 @@ async function open(base, { signal, onProgress, ...asked }) {
   });
   if (early && text === kept) {
     await begun;
+    // A user can clear Cache Storage alone, which a visit without a network needs.
+    keep(text);
     return early;
   }
   early?.close();

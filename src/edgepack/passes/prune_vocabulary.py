@@ -1,4 +1,4 @@
-"""Vocabulary pruning: tokens that a corpus never uses leave the tokenizer and the embedding table.
+"""Vocabulary pruning: tokens that a corpus, or the words of some languages, never use leave the tokenizer and the embedding table.
 
 As in https://aclanthology.org/2020.sustainlp-1.16: most of a multilingual model is its table, 96 of the 118 million weights
 of multilingual-E5-small. Characters by themselves, special tokens and whatever a kept token is merged from are kept, so
@@ -9,58 +9,106 @@ more and smaller tokens.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+from tokenizers import Tokenizer
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.editor import edit
 from edgepack.models.graph.sample_inputs import lookups
 from edgepack.models.read.panics import panics_reported
-from edgepack.models.read.tokenizer import load_tokenizer
-from edgepack.quantization.calibration import read_texts
+from edgepack.models.read.tokenizer import minimal_json
+from edgepack.quantization.calibration import built_in_texts, read_texts
 from edgepack.records.recipe import Material, Note
 
 FILE = "tokenizer.json"
 CONTINUED = "##"
 BYTE_PIECE = 6
 """Characters of ``<0x0A>``, which stands for a byte."""
+MARKS = "#▁Ġ"
+"""How vocabularies write that a word begins, or goes on."""
+WORDS_A_TEXT, TEXTS_AT_ONCE = 16, 1024
+SHOWN = 60
+"""Characters of a text in an error."""
 
 Document = dict[str, Any]
 
 
 def prune_vocabulary(
-    model: onnx.ModelProto, note: Note, material: Material, *, corpus: str = ""
+    model: onnx.ModelProto,
+    note: Note,
+    material: Material,
+    *,
+    corpus: str = "",
+    languages: tuple[str, ...] = (),
 ) -> onnx.ModelProto:
-    """The model with the rows of its token table that texts of ``corpus`` use, and a tokenizer to go with it.
+    """The model with the rows of its token table that texts use, and a tokenizer to go with it: each of these texts has the tokens
+    that it had.
 
-    ``corpus`` is a file of texts, one a line; without it the calibration texts are the corpus. Raises ``ModelError``
-    when the model has no tokenizer or no token table, ``UsageError`` when the corpus cannot be read.
+    ``corpus`` is a file of texts, one a line; ``languages`` are ISO 639-1 codes, whose words are texts, and with which tokens without a
+    letter stay, too. Without both the calibration texts are the corpus. Raises ``ModelError`` when the model has no tokenizer or no
+    token table, or a text would have other tokens, ``UsageError`` when the corpus cannot be read.
     """
     source = material.source
     if source is None:
         raise ModelError("the vocabulary cannot be pruned without a tokenizer")
-    texts = read_texts(Path(corpus)) if corpus else material.texts
+    texts = list(read_texts(Path(corpus)) if corpus else () if languages else material.texts)
+    for language in languages:
+        texts += in_texts(material.words(language))
     if not texts:
         raise ModelError(
             "the vocabulary cannot be pruned without a corpus",
             hint='name one: { pass = "prune-vocabulary", corpus = "texts.txt" }, or --calibration FILE',
         )
-    document = json.loads(source.tokenizer.read_text(encoding="utf-8"))
-    tokens = vocabulary_of(document)
-    tokenizer = load_tokenizer(source)
-    tokenizer.no_truncation()
-    with panics_reported():
-        used = {token for encoding in tokenizer.encode_batch(list(texts)) for token in encoding.tokens}
-    kept = kept_tokens(document, used, padding=int(source.config.get("pad_token_id") or 0))
-    rows = [number for number, token in sorted(tokens.items()) if token in kept]
+    document, shipped = (
+        json.loads(source.tokenizer.read_text(encoding="utf-8")),
+        json.loads(minimal_json(source)),
+    )
+    padding = int(source.config.get("pad_token_id") or 0)
+    rows = used_rows(shipped, texts, padding=padding, wordless=bool(languages))
+    if lost := other_tokens(shipped, rows, texts):
+        raise ModelError(
+            f"with the tokens of the corpus alone, {texts[lost[0]][:SHOWN]!r} would be cut up otherwise",
+            hint="leave that text out of the corpus",
+        )
     material.files[FILE] = json.dumps(pruned_tokenizer(document, rows), ensure_ascii=False).encode()
-    note(f"{len(rows)} of {len(tokens)} tokens kept")
+    others = built_in_texts()
+    note(
+        f"{len(rows)} of {len(vocabulary_of(document))} tokens kept: of {len(texts)} texts none is cut up otherwise, "
+        f"of {len(others)} others in many languages {len(other_tokens(shipped, rows, others))}"
+    )
     return with_rows(model, rows)
+
+
+def in_texts(words: Sequence[str]) -> list[str]:
+    """Texts that have each word as it is, at the beginning of a sentence, and behind a bracket, where no space comes before it."""
+    return [
+        f"{' '.join(some)} {' '.join(word[:1].upper() + word[1:] for word in some)} ({' ('.join(some)}"
+        for start in range(0, len(words), WORDS_A_TEXT)
+        for some in (words[start : start + WORDS_A_TEXT],)
+    ]
+
+
+def used_rows(document: Document, texts: Sequence[str], *, padding: int, wordless: bool = False) -> list[int]:
+    """The ids that stay for these texts, in order; with ``wordless`` also those of tokens without a letter: digits and marks."""
+    tokens = vocabulary_of(document)
+    used = {tokens[number] for ids in _token_ids(document, texts) for number in ids}
+    if wordless:
+        used |= {token for token in tokens.values() if not any(map(str.isalpha, token.strip(MARKS)))}
+    kept = kept_tokens(document, used, padding=padding)
+    return [number for number, token in sorted(tokens.items()) if token in kept]
+
+
+def other_tokens(document: Document, rows: Sequence[int], texts: Sequence[str]) -> list[int]:
+    """Which of the texts the tokenizer with these ids alone cuts up otherwise than the whole one."""
+    whole, pruned = _token_ids(document, texts), _token_ids(pruned_tokenizer(document, rows), texts)
+    pairs = enumerate(zip(whole, pruned, strict=True))
+    return [at for at, (old, new) in pairs if old != [rows[number] for number in new]]
 
 
 def vocabulary_of(document: Document) -> dict[int, str]:
@@ -96,7 +144,7 @@ def kept_tokens(document: Document, used: Iterable[str], *, padding: int) -> set
     return _with_parts(kept, _merges(document)) & set(tokens.values())
 
 
-def pruned_tokenizer(document: Document, rows: list[int]) -> Document:
+def pruned_tokenizer(document: Document, rows: Sequence[int]) -> Document:
     """The tokenizer with the tokens of these ids alone, numbered anew in their order."""
     numbers = {old: new for new, old in enumerate(rows)}
     model = dict(document["model"])
@@ -140,6 +188,16 @@ def with_rows(model: onnx.ModelProto, rows: list[int]) -> onnx.ModelProto:
                 changed.input[place] = editor.weight(f"{name}.kept", editor.array(name)[np.array(rows)])
         editor.keep(changed)
     return editor.finish()
+
+
+def _token_ids(document: Document, texts: Sequence[str]) -> Iterator[list[int]]:
+    """The ids that a tokenizer.json gives each text."""
+    with panics_reported():
+        tokenizer = Tokenizer.from_str(json.dumps(document))
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            yield from (
+                each.ids for each in tokenizer.encode_batch_fast(texts[start : start + TEXTS_AT_ONCE])
+            )
 
 
 def _is_elementary(token: str) -> bool:

@@ -27,12 +27,13 @@ def int8_embedding(
     rarity: float = 0.0,
     tokenizer: Path | None = None,
     moments: Doubles | None = None,
+    bit_cost: float = 0.0,
 ) -> None:
     """Replace a Gather of float32 rows: int8 rows and their scales are gathered, then multiplied.
 
     ``steps`` is the rows' standard deviation in integers; 0 spreads each row over all of them. ``rarity`` is explained at
     ``entropy_coded_rows``; ``tokenizer`` says which tokens are rare. With ``moments`` of the dimension a row's numbers make up for one
-    another, and no piece of one or two characters is rare.
+    another, and no piece of one or two characters is rare; ``bit_cost`` is explained at ``reach_of``.
     """
     table, ids, output = node.input[0], node.input[1], node.output[0]
     floats = editor.array(table)
@@ -42,7 +43,9 @@ def int8_embedding(
         some = slice(start, start + ROWS_AT_ONCE)
         if steps:
             parts.append(
-                entropy_coded_rows(floats[some], steps, rarity=rarity, ranks=ranks[some], moments=moments)
+                entropy_coded_rows(
+                    floats[some], steps, rarity=rarity, ranks=ranks[some], moments=moments, bit_cost=bit_cost
+                )
             )
         else:
             parts.append(quantized_rows(floats[some]))

@@ -13,6 +13,8 @@ from edgepack.quantization.int8 import LARGEST, LARGEST_PAIR, largest_pair
 from edgepack.quantization.rounding import Grid, gptq, gptq_both_ways
 from edgepack.quantization.token_ranks import Ranks
 
+FEWEST_STEPS = np.float32(0.25)
+"""To a standard deviation; of a row of zeros there are none."""
 ROOM = 0.85
 """Of the largest integer, for the largest weight: making up for others' rounding may raise it."""
 COMMON = 2000
@@ -25,7 +27,12 @@ DAMPING = 0.3
 
 
 def entropy_coded_columns(
-    values: Floats, steps: float, moments: Doubles | None, outputs: Doubles | None = None
+    values: Floats,
+    steps: float,
+    moments: Doubles | None,
+    outputs: Doubles | None = None,
+    *,
+    bit_cost: float = 0.0,
 ) -> tuple[Int8s, Floats]:
     """A matrix [inputs, outputs] as int8 whose columns' standard deviation is ``steps``, and the scales [outputs].
 
@@ -43,7 +50,10 @@ def entropy_coded_columns(
     )
     if outputs is None:
         return unclipped_pairs(gptq(grid, values, moments)), scales
-    return unclipped_pairs(gptq_both_ways(grid, values, moments, outputs, damping=DAMPING)), scales
+    reach = reach_of(values.std(axis=0) / scales, bit_cost)
+    return unclipped_pairs(
+        gptq_both_ways(grid, values, moments, outputs, damping=DAMPING, reach=reach)
+    ), scales
 
 
 def entropy_coded_rows(
@@ -53,6 +63,7 @@ def entropy_coded_rows(
     rarity: float = 0.0,
     ranks: Ranks | None = None,
     moments: Doubles | None = None,
+    bit_cost: float = 0.0,
 ) -> tuple[Int8s, Floats]:
     """A table [rows, dimension] as int8 whose rows' standard deviation is ``steps``, and the scales [rows, 1].
 
@@ -73,7 +84,20 @@ def entropy_coded_rows(
     across = Grid(
         scales=scales.T, zeros=np.zeros_like(scales.T), block=values.shape[1], low=-LARGEST, high=LARGEST
     )
-    return gptq(across, values.T, moments, damping=DAMPING).T.astype(np.int8), scales
+    reach = reach_of(values.std(axis=1) / scales[:, 0], bit_cost)
+    return gptq(across, values.T, moments, damping=DAMPING, reach=reach).T.astype(np.int8), scales
+
+
+def reach_of(steps: Floats, bit_cost: float) -> Floats | None:
+    """How many times as far apart levels are taken for, where a bit costs so much, in squared steps.
+
+    Of numbers that are spread like a bell, ``steps`` to a standard deviation, the k-th level takes (2k - 1) / (2 ln 2 steps²) bits more than the
+    one before it. What a weight's error gains by the k-th is worth that from a place on that is as many times as far out for every k.
+    """
+    if not bit_cost:
+        return None
+    reach: Floats = (1 + bit_cost / (2 * np.log(2)) / np.maximum(steps, FEWEST_STEPS) ** 2).astype(np.float32)
+    return reach
 
 
 def unclipped_pairs(integers: npt.NDArray[np.float32]) -> Int8s:

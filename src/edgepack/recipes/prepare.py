@@ -25,6 +25,7 @@ from edgepack.operators.config import operators_of_ort_model, union
 from edgepack.quantization.calibration import read_texts, takes_pairs
 from edgepack.quantization.token_ranks import characters_of
 from edgepack.recipes.registry import apply, key_of_passes, passes_for
+from edgepack.recipes.word_lists import word_list, words_of
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.recipe import PREPARE_SCHEMA, Advance, Material
@@ -45,6 +46,7 @@ def prepare_model(
     options: ModelOptions,
     platform: Platform | None = None,
     whole_runtime: bool = False,
+    kept: dict[str, object] | None = None,
     context: BuildContext,
 ) -> PreparedModel:
     """Make a model small by its target's recipe and convert it to its target's format.
@@ -65,7 +67,14 @@ def prepare_model(
     texts = read_texts(options.calibration) if options.calibration else ()
 
     def make(folder: Path) -> None:
-        material = Material(source=source, texts=texts, isa=isa, progress=partial(_progress, context))
+        material = Material(
+            source=source,
+            texts=texts,
+            isa=isa,
+            words=partial(words_of, context=context),
+            kept={} if kept is None else kept,
+            progress=partial(_progress, context),
+        )
         _make(source, passes, options.format, material, folder, whole_runtime=whole_runtime, context=context)
 
     inputs = {
@@ -75,6 +84,7 @@ def prepare_model(
         "isa": " ".join(isa),
         "texts": json.dumps(texts),
         "corpora": json.dumps([read_texts(Path(corpus)) for corpus in corpora_of(passes)]),
+        **({"words": " ".join(lists)} if (lists := word_lists_of(passes)) else {}),
         "edgepack": version("edgepack"),
         "prepare": PREPARE_SCHEMA,
         **({"runtime": "whole"} if whole_runtime else {}),
@@ -167,7 +177,8 @@ def try_passes(
     """
 
     def make(folder: Path) -> None:
-        material = Material(source=source, texts=(), isa=(), progress=partial(_progress, context))
+        words = partial(words_of, context=context)
+        material = Material(source=source, words=words, progress=partial(_progress, context))
         model, _ = _passed(source, passes, material, [], whole_runtime=whole_runtime, context=context)
         if judge is not None:
             judge(model)
@@ -249,6 +260,11 @@ def _ranks_characters(source: ModelSource, passes: tuple[Pass, ...]) -> bool:
 def corpora_of(passes: tuple[Pass, ...]) -> list[str]:
     """The files that passes name: what is in them decides what they make."""
     return [str(step.parameters["corpus"]) for step in passes if step.parameters.get("corpus")]
+
+
+def word_lists_of(passes: tuple[Pass, ...]) -> list[str]:
+    """Digests of the word lists of languages that passes name; raises ``UsageError`` for one that has none."""
+    return [word_list(each).sha256 for step in passes for each in step.parameters.get("languages") or ()]
 
 
 def pass_in_words(step: Pass) -> str:

@@ -145,6 +145,7 @@ class Trial:
         self, *, source: ModelSource, options: ModelOptions, device: Platform | None, context: BuildContext
     ) -> None:
         self._source, self._options, self._device, self._context = source, options, device, context
+        self._kept: dict[str, object] = {}
 
     def point(self, candidate: Candidate) -> FrontierPoint:
         """The candidate made and measured."""
@@ -173,7 +174,11 @@ class Trial:
     def _prepared(self, candidate: Candidate) -> PreparedModel:
         options = replace(self._options, recipe=candidate.recipe, score_recipe=None)
         return prepare_model(
-            self._source, options=options, platform=self._device, context=QuietContext(self._context)
+            self._source,
+            options=options,
+            platform=self._device,
+            kept=self._kept,
+            context=QuietContext(self._context),
         )
 
     def _quality(

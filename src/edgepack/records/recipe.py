@@ -29,6 +29,11 @@ def untold(what: str, count: int) -> Iterator[Advance]:
     yield lambda: None
 
 
+def no_words(language: str) -> tuple[str, ...]:
+    """Know no words of any language."""
+    return ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """How a model is made small."""
@@ -51,5 +56,9 @@ class Material:
     """Instruction sets that the device is known to have; empty: unknown."""
     files: dict[str, bytes] = field(default_factory=dict)
     """What a pass makes to be shipped instead of the source's, by name (``tokenizer.json``)."""
+    words: Callable[[str], tuple[str, ...]] = no_words
+    """Words of a language, by its ISO 639-1 code."""
+    kept: dict[str, object] = field(default_factory=dict)
+    """What passes measured of a model, by a digest of all that it depends on: the next recipe for the same model need not again."""
     progress: Callable[[str, int], AbstractContextManager[Advance]] = untold
     """Shows long work on stderr: ``with material.progress("round matrices", 36) as advance:``, and ``advance()`` after each."""

@@ -58,7 +58,7 @@ class ExecutionProvider:
 
     name: str
     """As ONNX Runtime calls it, e.g. ``CUDAExecutionProvider``."""
-    append: Literal["cuda", "tensorrt", "plugin"]
+    append: Literal["cuda", "plugin"]
     """How it comes into a session: by the API of its own, or as a plugin's library that is registered."""
     library: str = ""
     """Of a plugin: path of its library in the bundle."""

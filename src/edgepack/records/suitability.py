@@ -4,6 +4,18 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A recipe that a target's bundles were measured with."""
+
+    recipe: str
+    archive: int
+    """Bytes of the archive, foretold for the model that is asked about."""
+    mean_cosine: float
+    """Measured, as the next, of another model."""
+    min_cosine: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Suitability:
     """A target beside one model."""
 
@@ -26,3 +38,7 @@ class Suitability:
     """Bytes of the archive, by what the target makes of the model that it was measured with; ``None``: not known before."""
     memory: int | None = None
     """Bytes of the running program, likewise."""
+    choices: tuple[Choice, ...] = ()
+    """Recipes that the target was measured with, the smallest download first."""
+    measured_with: str = ""
+    """The model that these were measured with."""

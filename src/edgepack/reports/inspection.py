@@ -1,6 +1,6 @@
 """What a model is made of, for the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group
 from rich.table import Table
@@ -10,6 +10,7 @@ from edgepack.models.inspection import ModelInspection, OperatorCount
 from edgepack.models.ort.providers import ProviderSupport
 from edgepack.models.ort.releases import ReleaseSupport
 from edgepack.models.read.static import UNLIMITED
+from edgepack.records.suitability import Suitability
 from edgepack.tables import Number, add_row, blocks, table
 from edgepack.terminal_text import foreign_words
 
@@ -116,7 +117,30 @@ def _targets(inspection: ModelInspection) -> list[Table]:
             names = ", ".join(name for name, why in refused.items() if why == (reason, hint))
             add_row(not_taken, names, reason, hint)
         tables.append(not_taken)
-    return tables
+    return [*tables, *_choices(inspection.recommended)]
+
+
+def _choices(recommended: Suitability | None) -> Iterator[Table]:
+    """Recipes of the recommended target, where there are several to choose from."""
+    if recommended is None or len(recommended.choices) < 2:
+        return
+    beside = recommended.measured_with
+    made = table(
+        "recipe",
+        Number("archive MB"),
+        Number(f"cosine of {beside}"),
+        Number("lowest"),
+        title=f"recipes for {recommended.target}",
+    )
+    for choice in recommended.choices:
+        add_row(
+            made,
+            choice.recipe,
+            f"{choice.archive / 1e6:.1f}",
+            f"{choice.mean_cosine:.4f}",
+            f"{choice.min_cosine:.4f}",
+        )
+    yield made
 
 
 def _lacking(fit: ProviderSupport) -> str:

@@ -7,8 +7,10 @@ from edgepack.console import Story
 from edgepack.errors import EdgepackError
 from edgepack.models.read.static import is_static_source
 from edgepack.plugins.context import HostContext
+from edgepack.recipes.expected import Expected, expected
+from edgepack.recipes.registry import passes_of
 from edgepack.records.model import ModelSource
-from edgepack.records.suitability import Suitability
+from edgepack.records.suitability import Choice, Suitability
 from edgepack.records.target import Target
 from edgepack.suitability.decide import REFUSALS, Suited, require_suitable
 from edgepack.suitability.default import candidates, order_lost
@@ -68,9 +70,30 @@ def _row(source: ModelSource, target: Target, context: HostContext) -> Suitabili
     except EdgepackError as error:
         return replace(row, warnings=(f"not known here: {error.message}",))
     row = replace(row, warnings=tuple(aside.story.warnings), recipe=_recipe_of(suited, target))
-    made = (each for each in measured(host.target_files[target.name].file) if _alike(suited, each, target))
-    found = next(made, None)
-    return row if found is None else _foretold(row, suited, found)
+    known = measured(host.target_files[target.name].file)
+    found = next((each for each in known if _alike(suited, each, target)), None)
+    return row if found is None else _foretold(_with_choices(row, suited, known, aside), suited, found)
+
+
+def _with_choices(
+    row: Suitability, suited: Suited, known: Sequence[Made], context: HostContext
+) -> Suitability:
+    """With the recipes that bundles for the target were made by, and what each would make of this model."""
+    choices = []
+    for made in known:
+        foretold = expected(suited.source, passes_of(made.recipe, context)) if made.recipe else None
+        if foretold is not None and WEIGHTS in made.parts:
+            size = _scaled(made.archive, made, suited, foretold, "zstd")
+            choices.append(
+                Choice(
+                    recipe=made.recipe,
+                    archive=size,
+                    mean_cosine=made.mean_cosine,
+                    min_cosine=made.min_cosine,
+                )
+            )
+    choices.sort(key=lambda each: each.archive)
+    return replace(row, choices=tuple(choices), measured_with=known[0].model.rpartition("/")[2])
 
 
 def _recipe_of(suited: Suited, target: Target) -> str:
@@ -92,12 +115,20 @@ def _foretold(row: Suitability, suited: Suited, made: Made) -> Suitability:
     """With archive and memory, from what weights and tokenizer of another model came to by the same recipe."""
     if suited.expected is None or WEIGHTS not in made.parts:
         return row
-    weights, tokenizer = made.parts[WEIGHTS], made.parts.get(TOKENIZER, {"raw": 0, "zstd": 0})
-    more = suited.expected.made / weights["raw"] - 1
-    longer = suited.source.tokenizer.stat().st_size / made.tokenizer_json - 1
-    archive = made.archive + more * weights["zstd"] + longer * tokenizer["zstd"]
     memory = None
     if made.memory is not None:
-        memory = round(made.memory + more * weights["raw"] + longer * tokenizer["raw"])
+        memory = _scaled(made.memory, made, suited, suited.expected, "raw")
     # Of a model that is much smaller than the one that was measured this says nothing: not all weights are resident.
-    return replace(row, archive=round(archive), memory=memory if memory and memory > LEAST else None)
+    return replace(
+        row,
+        archive=_scaled(made.archive, made, suited, suited.expected, "zstd"),
+        memory=memory if memory and memory > LEAST else None,
+    )
+
+
+def _scaled(size: int, made: Made, suited: Suited, foretold: Expected, kind: str) -> int:
+    """A size of what was measured with the weights and the tokenizer of this model in the place of that one's."""
+    weights, tokenizer = made.parts[WEIGHTS], made.parts.get(TOKENIZER, {"raw": 0, "zstd": 0})
+    more = foretold.made / weights["raw"] - 1
+    longer = suited.source.tokenizer.stat().st_size / made.tokenizer_json - 1
+    return round(size + more * weights[kind] + longer * tokenizer[kind])

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from tests.support.berts import write_bert
 from tokenizers import Tokenizer
 
 from edgepack.errors import ModelError, UsageError
+from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
-from edgepack.passes.prune_vocabulary import kept_tokens, prune_vocabulary, pruned_tokenizer
+from edgepack.passes.prune_vocabulary import in_texts, kept_tokens, prune_vocabulary, pruned_tokenizer
 from edgepack.plugins.context import HostContext
+from edgepack.recipes import prepare, word_lists
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource
 from edgepack.records.recipe import Material
@@ -84,6 +87,74 @@ def test_another_corpus_is_another_model(source: ModelSource, corpus: Path, cont
     corpus.write_text("a\n")
     second = prepare_model(source, options=steps(corpus), context=context)
     assert second.file != first.file
+
+
+WORDS = {"xx": ("hello", "model"), "yy": ("never", "unused")}
+
+
+def test_words_of_languages_keep_their_tokens(
+    source: ModelSource, corpus: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare, "words_of", lambda language, *, context: WORDS[language])
+    monkeypatch.setattr(prepare, "word_list", lambda language: SimpleNamespace(sha256=language))
+    whole = load_tokenizer(source).get_vocab()
+
+    def kept(**parameters: Any) -> dict[str, int]:
+        recipe = (Pass(name="prune-vocabulary", parameters=parameters),)
+        made = prepare_model(source, options=ModelOptions(recipe=recipe), context=context)
+        return load_tokenizer(made.source).get_vocab()
+
+    one = kept(languages=["xx"])
+    assert {"hello", "model"} <= one.keys() and not {"never", "unused", "world"} & one.keys()
+    assert {token for token in whole if not any(map(str.isalpha, token))} <= one.keys()
+    both = kept(languages=["xx", "yy"], corpus=str(corpus))
+    assert {"hello", "model", "never", "unused", "world"} <= both.keys()
+
+
+def test_a_language_without_words_is_named_with_those_that_have_some(
+    source: ModelSource, context: HostContext
+) -> None:
+    options = ModelOptions(recipe=(Pass(name="prune-vocabulary", parameters={"languages": ["ed"]}),))
+    with pytest.raises(UsageError, match="no words of the language 'ed'") as refused:
+        prepare_model(source, options=options, context=context)
+    assert refused.value.hint is not None and "bg, ca, da, de" in refused.value.hint
+
+
+def test_words_stand_alone_at_beginnings_and_behind_brackets() -> None:
+    assert in_texts(["der", "Hof"]) == ["der Hof Der Hof (der (Hof"]
+    assert [len(text.split()) for text in in_texts(["a"] * 20)] == [48, 12]
+
+
+def test_word_lists_are_read_in_either_encoding_and_thinned_out(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"swedish": "ö\nå\n".encode("latin-1"), "german": "ö\nü\nä\n".encode()}
+
+    def unpacked(package: Path, folder: Path, *, keep: list[str]) -> None:
+        for name, content in files.items():
+            (folder / keep[0]).mkdir(parents=True, exist_ok=True)
+            (folder / keep[0] / name).write_bytes(content)
+
+    monkeypatch.setattr(word_lists, "fetch_archives", lambda wanted, *, context: [tmp_path])
+    monkeypatch.setattr(word_lists, "unpack_download", unpacked)
+    monkeypatch.setattr(word_lists, "MOST", 2)
+    monkeypatch.setitem(word_lists.LISTS, "de", replace(word_lists.LISTS["de"], file="german"))
+    assert word_lists.words_of("sv", context=context) == ("ö", "å")
+    assert word_lists.words_of("de", context=context) == ("ö", "ä")
+
+
+def test_a_text_that_would_be_cut_up_otherwise_is_named(source: ModelSource) -> None:
+    """Its longest beginning goes, and the shorter one leads further than it did."""
+    document = json.loads(source.tokenizer.read_text())
+    vocabulary = document["model"]["vocab"]
+    for word in ("qxz", "##zy"):
+        vocabulary[word] = len(vocabulary)
+    vocabulary.pop("##y", None)
+    source.tokenizer.write_text(json.dumps(document))
+    with pytest.raises(ModelError, match="'hello qxzy' would be cut up otherwise"):
+        prune_vocabulary(
+            onnx.ModelProto(), print, Material(source=source, texts=("hello", "hello qxzy", "xzy"))
+        )
 
 
 def unigram() -> dict[str, Any]:

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from edgepack.quantization.entropy_coded import entropy_coded_columns, entropy_coded_rows, unclipped_pairs
+from edgepack.quantization.entropy_coded import (
+    entropy_coded_columns,
+    entropy_coded_rows,
+    reach_of,
+    unclipped_pairs,
+)
 
 
 @pytest.fixture
@@ -110,3 +115,42 @@ def test_rows_of_rare_tokens_have_wider_steps() -> None:
     assert shares[2300] == pytest.approx(2**0.25)
     assert shares[-1] == pytest.approx(3.5)
     assert np.abs(rarer * wider - table).max() <= wider.max() / 2 + 1e-6
+
+
+def entropy(integers: np.ndarray) -> float:
+    shares = np.unique(integers, return_counts=True)[1] / integers.size
+    return float(-(shares * np.log2(shares)).sum())
+
+
+@pytest.mark.parametrize("kind", ["rows", "columns"])
+def test_bits_that_cost_something_are_spent_where_they_tell(kind: str) -> None:
+    """At as many bits less is lost than by narrower steps with bits for nothing."""
+    random = np.random.default_rng(4)
+    weights = random.normal(size=(400, 64)).astype(np.float32)
+    mixed = random.normal(size=(64, 64))
+    moments = mixed @ mixed.T
+
+    def rounded(steps: float, bit_cost: float) -> tuple[float, float]:
+        if kind == "rows":
+            integers, scales = entropy_coded_rows(weights, steps, moments=moments, bit_cost=bit_cost)
+            error = integers * scales - weights
+        else:
+            columns, factors = entropy_coded_columns(
+                weights.T, steps, moments, np.eye(400), bit_cost=bit_cost
+            )
+            integers, error = columns, (columns * factors).T - weights
+        return entropy(integers), float(np.einsum("ri,ij,rj->", error, moments, error))
+
+    bits, lost = rounded(1.0, 0.1)
+    free = [rounded(steps, 0.0) for steps in (0.8, 0.9, 1.0)]
+    assert bits < free[-1][0]
+    as_many = np.interp(bits, [each for each, _ in free], [each for _, each in free])
+    assert lost < 0.98 * as_many
+
+
+def test_levels_reach_further_the_fewer_steps_there_are() -> None:
+    assert reach_of(np.ones(3, np.float32), 0.0) is None
+    reach = reach_of(np.array([0.0, 0.5, 1.0, 4.0], np.float32), 0.1)
+    assert reach is not None
+    # 0.1 / (2 ln 2) and that over the squares of the steps; a row of zeros has as many as the fewest.
+    assert reach == pytest.approx([2.1542, 1.2885, 1.0721, 1.0045], abs=1e-4)

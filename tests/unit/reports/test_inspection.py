@@ -12,6 +12,7 @@ from tests.support.golden import in_rows, matches_golden
 
 from edgepack.models.inspection import ModelInspection, as_dict, inspect_model
 from edgepack.plugins.context import HostContext
+from edgepack.records.suitability import Choice, Suitability
 from edgepack.reports.inspection import render_inspection
 
 
@@ -51,3 +52,26 @@ def test_what_each_provider_lacks_is_named(inspection: ModelInspection) -> None:
     assert fits["TensorRT"].verdict == "all", "the graph as exported has ONNX's own operators only"
     assert fits["NNAPI"].partitions is not None and fits["NNAPI"].supported < fits["NNAPI"].nodes
     assert any("8192 tokens" in hindrance for hindrance in inspection.hindrances)
+
+
+def test_recipes_to_choose_from_stand_with_what_they_weigh(inspection: ModelInspection) -> None:
+    choices = tuple(
+        Choice(recipe=recipe, archive=archive, mean_cosine=cosine, min_cosine=0.97)
+        for recipe, archive, cosine in (("int8-compact", 9_900_000, 0.9915), ("int8", 20_600_000, 0.9989))
+    )
+    row = Suitability(
+        target="linux-x86-fast",
+        best_for="x",
+        device="linux x86_64",
+        taken=True,
+        choices=choices,
+        measured_with="all-MiniLM-L6-v2",
+    )
+    for found, shown in ((row, True), (replace(row, choices=choices[:1]), False)):
+        stream = io.StringIO()
+        Console(file=stream, width=120, highlight=False).print(
+            render_inspection(replace(inspection, recommended=found))
+        )
+        text = stream.getvalue()
+        assert ("recipes for linux-x86-fast" in text) is shown
+        assert ("int8-compact" in text and "9.9" in text and "cosine of all-MiniLM-L6-v2" in text) is shown

@@ -383,3 +383,15 @@ def test_money_of_several_currencies_says_which() -> None:
 def test_the_budget_stands_beside_the_archive() -> None:
     assert "(22,345,678 bytes), within the budget of 30.00 MB\n" in text_of(REPORT)
     assert "budget" not in text_of(dataclasses.replace(REPORT, made=None))
+
+
+def test_the_page_says_where_a_bundle_stands_among_recipes() -> None:
+    recipes = (("int8", 20_597_190, 0.998875), ("int8-compact", 9_942_174, 0.9915))
+    page = render_html(REPORT, dataclasses.replace(FACTS, recipes=recipes))
+    _, _, drawn = page.partition("Recipes for this target, MB")
+    assert drawn, "it is drawn"
+    order = [drawn.index(each) for each in ("this bundle", "int8-compact", ">int8<")]
+    assert order == sorted(order)
+    assert "9.94, cosine 0.9915" in drawn and "20.60, cosine 0.9989" in drawn
+    for fewer in (recipes[:1], ()):
+        assert "Recipes for this target" not in render_html(REPORT, dataclasses.replace(FACTS, recipes=fewer))

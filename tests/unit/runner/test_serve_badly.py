@@ -46,6 +46,30 @@ REFUSED = {
         post(b"Content-Length: 1e3"),
         post(b"Content-Length: 5", b"Content-Length: 6"),
         post(CHUNKED, rest=b"zz\r\n"),
+        post(CHUNKED, rest=b"-1\r\n"),
+        post(CHUNKED, rest=b"0x1\r\na\r\n" + NO_CHUNK),
+        post(CHUNKED, rest=b"1 \r\na\r\n" + NO_CHUNK),
+        post(CHUNKED, rest=b"10000000000000000\r\n"),
+        post(CHUNKED, rest=b"1\r\nab\r\n" + NO_CHUNK),
+        post(CHUNKED, rest=b"1\na\r\n" + NO_CHUNK),
+        post(CHUNKED, b"Content-Length: 0", rest=NO_CHUNK),
+        post(b"Content-Length: 0", CHUNKED, rest=NO_CHUNK),
+        post(b"Content-Length: 0", b"Content-Length: 0"),
+        post(b"Content-Length: 0, 0"),
+        post(b"Content-Length:"),
+        post(b"Content-Length: +1"),
+        post(b"Content-Length: 18446744073709551616"),
+        post(b"Content-Length : 0"),
+        post(b"X: x", b" folded: x"),
+        post(b"X: x\nContent-Length: 0"),
+        post(b"X: x\rContent-Length: 0"),
+        post(b"X: a\0b"),
+        GOOD.replace(b"\r\n", b"\n"),
+        GOOD.replace(b"HTTP/1.1", b"HTTP/1.2"),
+        GOOD.replace(b"HTTP/1.1", b"HTTP/2.0"),
+        GOOD.replace(b" HTTP/1.1", b""),
+        GOOD.replace(b" HTTP/1.1", b"  HTTP/1.1"),
+        post(CHUNKED, rest=NO_CHUNK).replace(b"HTTP/1.1", b"HTTP/1.0"),
         post(
             CHUNKED, b"Content-Length: 5", rest=NO_CHUNK + b"GET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n"
         ),
@@ -60,6 +84,7 @@ REFUSED = {
     431: (
         b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 200_000 + b"\r\n\r\n",
         b"GET /" + b"a" * 20_000,
+        post(CHUNKED, rest=b"0\r\nX: " + b"a" * 20_000),
     ),
     501: (
         post(b"Transfer-Encoding: gzip"),
@@ -122,6 +147,17 @@ def test_chunks_and_single_bytes_and_several_at_once(server: Running) -> None:
         data = b""
         while data.count(b'"usage"') < 3:
             data += connection.recv(1 << 16)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [b"Connection: close", b"connection: keep-alive , Close", b"Connection: x\r\nConnection: close"],
+)
+def test_a_client_may_ask_for_the_end(server: Running, headers: bytes) -> None:
+    with server.connect() as connection:
+        connection.sendall(b"\r\n" + GOOD.replace(b"\r\n", b"\r\n" + headers + b"\r\n", 1))
+        assert read_answer(connection).headers["connection"] == "close"
+        assert connection.recv(1) == b""
 
 
 def test_http_1_0_gets_an_answer_and_an_end(server: Running) -> None:

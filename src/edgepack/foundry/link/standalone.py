@@ -32,7 +32,7 @@ ONCE = frozenset(
     )
 )
 """Of edgepack's own program, what runs once per start and not per text: compiled to be small all the same."""
-SMALL = ("serve/", "third_party/llhttp/", "features/")
+SMALL = ("serve/", "features/")
 """Folders of the same kind: of a request, the server is the smallest part."""
 
 

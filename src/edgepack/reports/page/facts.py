@@ -41,10 +41,17 @@ class PageFacts:
     model: str = ""
     device: Speed | None = None
     """What `embed --bench` measured where the bundle runs."""
+    recipes: tuple[tuple[str, int, float], ...] = ()
+    """By which the same model was measured for the same target: name, bytes to download, mean cosine."""
 
 
 def facts_of(
-    bundle: Bundle, report: Report, *, bench: Path | None = None, context: BuildContext
+    bundle: Bundle,
+    report: Report,
+    *,
+    bench: Path | None = None,
+    recipes: tuple[tuple[str, int, float], ...] = (),
+    context: BuildContext,
 ) -> PageFacts:
     """All that can be read; ``bench`` is what ``embed --bench --json`` wrote. Raises ``UsageError`` for another file."""
     manifest = bundle.manifest
@@ -56,6 +63,7 @@ def facts_of(
         command=command_of(manifest, report.made),
         model=str(manifest["model"]["name"]),
         device=None if bench is None else read_bench(bench),
+        recipes=recipes,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from edgepack.records.figures import figures_of, heading
 from edgepack.records.report import Report, Verification
-from edgepack.reports.page.beside import panels, render_panels
+from edgepack.reports.page.beside import OWN, drawn_bars, panels, render_panels
 from edgepack.reports.page.cards import cards, render_cards
 from edgepack.reports.page.contents import Node
 from edgepack.reports.page.facts import PageFacts
@@ -35,6 +35,7 @@ from edgepack.reports.text import (
     status_line,
     visit_rows,
 )
+from edgepack.tables import megabytes
 from edgepack.terminal_text import foreign_words
 
 SCRIPTS = ("calculator.js", "treemap.js", "copy.js")
@@ -78,7 +79,7 @@ def _sections(report: Report, facts: PageFacts) -> Iterator[tuple[str, str, str]
             "beside",
             "Compared",
             "Compared with the usual stack",
-            (render_panels(panels(report, facts.model)),),
+            (render_panels(panels(report, facts.model)), _recipes_beside(report, facts)),
         ),
         ("vectors", "Vectors", heading(found).capitalize(), (_figures(found),)),
         ("size", "Size", "What is inside", (_treemap(facts.contents), _sizes(report), _visits(report))),
@@ -98,6 +99,18 @@ def _sections(report: Report, facts: PageFacts) -> Iterator[tuple[str, str, str]
         "Provenance",
         section("provenance", provenance, _words(rows) if rows else "", _copied(report, facts)),
     )
+
+
+def _recipes_beside(report: Report, facts: PageFacts) -> str:
+    """Bytes and nearness of this bundle among those that the target's other recipes make of the same model."""
+    if len(facts.recipes) < 2 or not (size := report.download_bytes):
+        return ""
+    points = [(OWN, size, report.verification.mean_cosine), *sorted(facts.recipes, key=lambda each: each[1])]
+    bars = [
+        (name, float(size), f"{megabytes(size)}, cosine {cosine:.4f}" if cosine else megabytes(size))
+        for name, size, cosine in points
+    ]
+    return drawn_bars("Recipes for this target, MB", bars, said=f"measured before, of {facts.model}", own=1)
 
 
 def _figures(found: Verification) -> str:

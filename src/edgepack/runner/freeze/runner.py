@@ -27,7 +27,7 @@ from edgepack.runner.freeze.licenses import write_licenses
 from edgepack.runner.freeze.pyinstaller import INTERNAL, PROGRAM, freeze, tokenizers_module
 from edgepack.runner.freeze.python_library import python_library
 from edgepack.runner.freeze.smoke_test import smoke_test
-from edgepack.runner.native.build import LLHTTP_LICENSE, P256, features_of, license_of_llhttp, license_of_p256
+from edgepack.runner.native.build import P256, features_of, license_of_p256
 from edgepack.runner.native.sources import ort_encoder, program_sources
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
 from edgepack.tools import find
@@ -89,8 +89,7 @@ def freeze_runner(
         )
     )
     require_floor(versions["glibc_floor"], platform)
-    licenses = [*sorted((made / "licenses").iterdir()), license_of_llhttp(context.work_dir / LLHTTP_LICENSE)]
-    licenses += sorted((own.parent / "licenses").iterdir())
+    licenses = [text for part in (made, own.parent) for text in sorted((part / "licenses").iterdir())]
     if signatures or public_key:
         licenses.append(license_of_p256(context.work_dir / P256))
     return RunnerArtifact(

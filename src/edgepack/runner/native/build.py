@@ -37,7 +37,6 @@ LIBRARY = "lib/libembed.so"
 SCHEMA = "1"
 P256 = "p256-m-3.6.7.txt"
 """The licence of what verifies signatures; the version is that of Mbed TLS."""
-LLHTTP_LICENSE = "llhttp-9.4.3.txt"
 ENCODER_PAGE = "docs/tutorials/encoder.md says what an encoder declares and includes"
 HOW = {"linked": "with the runtime inside", "loaded": "loads the runtime", "none": "without a runtime"}
 """For the user, of an encoder's runtime."""
@@ -119,13 +118,11 @@ def make_program(program: Program, model: PreparedModel, *, context: BuildContex
         made = program.link(one, model, context)
         licenses |= {text.name: text for text in sorted((made / "licenses").iterdir())}
         _lay(made / one.output, folder / place)
-    library, serves = LIBRARY in wanted, "serve" in program.features
+    library = LIBRARY in wanted
     if library:
         lay_interfaces(folder)
     if library or program.public_key or "signatures" in program.features:
         licenses[P256] = license_of_p256(context.work_dir / P256)
-    if serves:
-        licenses[LLHTTP_LICENSE] = license_of_llhttp(context.work_dir / LLHTTP_LICENSE)
     context.note(f"native, {(folder / PROGRAM).stat().st_size / 1e6:.2f} MB, {HOW[program.encoder.runtime]}")
     return RunnerArtifact(
         directory=folder,
@@ -135,7 +132,7 @@ def make_program(program: Program, model: PreparedModel, *, context: BuildContex
         versions=_versions(folder),
         licenses=tuple(licenses.values()),
         tokenizer=tokenizer,
-        serves=serves,
+        serves="serve" in program.features,
         outputs=program.encoder.outputs,
     )
 
@@ -256,13 +253,6 @@ def license_of_p256(file: Path) -> Path:
     """Licence of ``third_party/p256``."""
     head = "p256-m, of Mbed TLS, Copyright The Mbed TLS Contributors. https://github.com/Mbed-TLS/mbedtls\n\n"
     file.write_text(head + (license_text("Apache-2.0") or ""), encoding="utf-8")
-    return file
-
-
-def license_of_llhttp(file: Path) -> Path:
-    """Licence of ``third_party/llhttp``."""
-    head = "llhttp, Copyright © 2018 Fedor Indutny. https://github.com/nodejs/llhttp\n\n"
-    file.write_text(head + (license_text("MIT") or ""), encoding="utf-8")
     return file
 
 

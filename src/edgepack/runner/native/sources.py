@@ -56,7 +56,7 @@ FEATURES = {
     "chunks": Feature(
         both=("chunks/chunks.",), program=("chunks/write_chunks.",), library=("libembed/chunks.",)
     ),
-    "serve": Feature(program=("serve/", "third_party/llhttp/", "chunks/chunks.")),
+    "serve": Feature(program=("serve/", "chunks/chunks.")),
     "gpu": Feature(program=("gpu/",)),
     "signatures": Feature(both=("signature/", "third_party/p256/")),
     "scores": Feature(both=("scoring/head.", *PAIRS), program=("scoring/scoring.",)),

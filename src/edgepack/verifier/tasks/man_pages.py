@@ -64,7 +64,7 @@ def is_multilingual(source: ModelSource) -> bool:
 
 def man_pages_task(*, context: BuildContext) -> Task:
     """Share of the translated lines whose nearest English one is that of the same page. Raises what ``fetch_archives`` raises."""
-    lines = _lines(context)
+    lines = translated_lines(context)
     english = lines.pop("en")
     asked = [(text, page) for of in lines.values() for page, text in sorted(of.items())]
     pages = sorted({page for _, page in asked})
@@ -82,7 +82,9 @@ def man_pages_task(*, context: BuildContext) -> Task:
     return Task(limit="max_translation_loss", what=what, texts=texts, score=score)
 
 
-def _lines(context: BuildContext) -> Lines:
+def translated_lines(context: BuildContext) -> Lines:
+    """Subjects of pages, by language; English has all that others have."""
+
     def make(folder: Path) -> None:
         archives = {language: _archive(*package) for language, package in PACKAGES.items()}
         fetched = fetch_archives([(each,) for each in archives.values()], context=context)

@@ -21,10 +21,6 @@ enum Slot {
     CREATE_SESSION = 7,
     SET_OPTIMIZATION = 23,
     ADD_CONFIG_ENTRY = 130,
-    APPEND_TENSORRT = 170,
-    CREATE_TENSORRT = 171,
-    UPDATE_TENSORRT = 172,
-    RELEASE_TENSORRT = 174,
     APPEND_CUDA = 204,
     CREATE_CUDA = 205,
     UPDATE_CUDA = 206,
@@ -177,7 +173,7 @@ Error Provider::open(const Bundle &bundle, const Json &said) {
     auto text = [&](const char *key) { return said.get(key) ? said.get(key)->text : std::string(); };
     name = text("name");
     append_as = text("append");
-    if (append_as != "plugin" && append_as != "cuda" && append_as != "tensorrt")
+    if (append_as != "plugin" && append_as != "cuda")
         return damaged("no provider is appended as '" + append_as + "'");
     options = settings_of(*said.get("options"));
     session = settings_of(*said.get("session"));
@@ -241,21 +237,17 @@ OrtStatus *ProviderApi::append(const Provider &provider, const Settings &settled
         if (!status) status = call(ADD_CONFIG_ENTRY, options, key.c_str(), value.c_str());
     if (status) return status;
     return provider.append_as == "plugin" ? append_plugin(provider, settled, env, options, missing)
-                                          : append_built_in(provider, settled, options);
+                                          : append_cuda(settled, options);
 }
 
-OrtStatus *ProviderApi::append_built_in(const Provider &provider, const Settings &settled,
-                                        OrtSessionOptions *options) const {
-    const bool cuda = provider.append_as == "cuda";
+OrtStatus *ProviderApi::append_cuda(const Settings &settled, OrtSessionOptions *options) const {
     const Words words(settled);
     void *made = nullptr;
-    OrtStatus *status = call(cuda ? CREATE_CUDA : CREATE_TENSORRT, &made);
+    OrtStatus *status = call(CREATE_CUDA, &made);
     if (!status && !settled.empty())
-        status = call(cuda ? UPDATE_CUDA : UPDATE_TENSORRT, made, words.keys.data(), words.values.data(),
-                      settled.size());
-    if (!status)
-        status = call(cuda ? APPEND_CUDA : APPEND_TENSORRT, options, static_cast<const void *>(made));
-    if (made) reinterpret_cast<void (*)(void *)>(table[cuda ? RELEASE_CUDA : RELEASE_TENSORRT])(made);
+        status = call(UPDATE_CUDA, made, words.keys.data(), words.values.data(), settled.size());
+    if (!status) status = call(APPEND_CUDA, options, static_cast<const void *>(made));
+    if (made) reinterpret_cast<void (*)(void *)>(table[RELEASE_CUDA])(made);
     return status;
 }
 

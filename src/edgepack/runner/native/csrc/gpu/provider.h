@@ -45,8 +45,7 @@ struct ProviderApi {
     OrtStatus *assignment(const OrtSession *session, std::map<std::string, size_t> &nodes) const;
 
 private:
-    OrtStatus *append_built_in(const Provider &provider, const Settings &settled,
-                               OrtSessionOptions *options) const;
+    OrtStatus *append_cuda(const Settings &settled, OrtSessionOptions *options) const;
     OrtStatus *append_plugin(const Provider &provider, const Settings &settled, OrtEnv *env,
                              OrtSessionOptions *options, bool &missing) const;
 };

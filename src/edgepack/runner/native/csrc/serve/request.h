@@ -1,9 +1,10 @@
-// Requests of HTTP/1.x, as they come in pieces: llhttp knows the protocol, sizes are limited here.
+// Requests of HTTP/1.1 and HTTP/1.0 (RFC 9112), as they come in pieces. What another reader could understand
+// in another way is refused: lines without CR LF, folded headers, a body with two lengths.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "third_party/llhttp/llhttp.h"
 #include "serve/refusal.h"
 
 namespace embed {
@@ -48,22 +49,28 @@ public:
     Refusal refusal;  // of a WHOLE or a BROKEN request
 
 private:
-    template <class Take> static int with(llhttp_t *parser, Take take) {
-        return take(*static_cast<RequestReader *>(parser->data));
-    }
-    static const llhttp_settings_t &settings();
-    int headers_complete();
-    int body(const char *data, size_t size);
-    int header_complete();
-    void malformed(int code);
+    enum Part { FIRST_LINE, FIELDS, DATA, CHUNK_SIZE, CHUNK_END, TRAILERS };
+
+    size_t take_line(const char *data, size_t size);
+    size_t take_data(const char *data, size_t size);
+    void line(std::string_view text);
+    void first_line(std::string_view text);
+    void field(std::string_view text);
+    void head_complete();
+    void chunk_size(std::string_view text);
+    void malformed(const std::string &why);
 
     Gate &gate_;
-    llhttp_t parser_;
     State state_ = HEAD;
-    size_t head_ = 0, seen_ = 0;
+    Part part_ = FIRST_LINE;
+    std::string line_;
+    size_t lines_ = 0;  // bytes of the head, or of what is between two chunks
+    size_t seen_ = 0;
     const char *twice_ = nullptr;
-    bool transferred_ = false, coded_ = false;  // in chunks; in another way
-    std::string target_, name_, value_;
+    bool old_ = false;                                          // HTTP/1.0
+    bool close_ = false, chunked_ = false, otherwise_ = false;  // of Connection and Transfer-Encoding
+    bool sized_ = false;
+    uint64_t rest_ = 0;  // of the body or of a chunk
 };
 
 }  // namespace embed
