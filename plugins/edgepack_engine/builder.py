@@ -122,23 +122,34 @@ class EngineBuilder:
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         twin = self._twin(model)
-        asked = {"library": self.library, "serve": self.serve, "chunks": self.chunks}
-        made = self._linked(model, self.target.platform, **asked)
+        made = self._linked(
+            model, self.target.platform, library=self.library, serve=self.serve, chunks=self.chunks
+        )
         return replace(made, by_level=True, exact=ARITHMETIC, twin=twin)
 
-    def _linked(self, model: PreparedModel, platform: Platform, **asked: bool) -> RunnerArtifact:
+    def _linked(
+        self,
+        model: PreparedModel,
+        platform: Platform,
+        *,
+        library: bool = False,
+        serve: bool = False,
+        chunks: bool = False,
+    ) -> RunnerArtifact:
         code = dict(sources(seldom=has_steps(model.file, SELDOM)))
-        if any(asked.values()):
+        if library or serve or chunks:
             late = Path(__file__).parent / "csrc/features" / LATE_CHUNKS
             code[LATE_CHUNKS] = late.read_text(encoding="utf-8")
         return link_encoder(
             model,
             code,
             outputs=self.outputs,
+            library=library,
             any_libc=True,
+            serve=serve,
+            chunks=chunks,
             platform=platform,
             context=self.context,
-            **asked,
         )
 
     def _twin(self, model: PreparedModel) -> Path | None:

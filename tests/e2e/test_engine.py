@@ -165,7 +165,7 @@ def check_chunks(made: Bundle) -> None:
     documents = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
 
     def run(*arguments: str, input: bytes = documents) -> list[dict[str, Any]]:
-        command = [made.program, "--jsonl", *arguments]
+        command = [str(made.program), "--jsonl", *arguments]
         done = subprocess.run(command, input=input, capture_output=True, check=True, env={})
         return [json.loads(line) for line in done.stdout.splitlines()]
 
