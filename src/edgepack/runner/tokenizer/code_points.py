@@ -31,7 +31,7 @@ def characters() -> str:
 
 
 def runs(letters: str) -> Iterator[str]:
-    """What is asked about at once, piece by piece."""
+    """Runs of characters that are asked about at once."""
     return (letters[start : start + CHUNK] for start in range(0, len(letters), CHUNK))
 
 
