@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from edgepack.models.ort.memory import limited_memory, memory_for
+
 Array = npt.NDArray[np.generic]
 API_VERSION = 5
 LOG_FATAL = 4
@@ -144,10 +146,21 @@ class Named(NamedTuple):
 
 
 class Session:
-    """A model, as a file or its bytes, on a library of ONNX Runtime. Raises ``OrtError``."""
+    """A model, as a file or its bytes, on a library of ONNX Runtime.
 
-    def __init__(self, library: os.PathLike[str] | str, model: Path | bytes, *, threads: int = 0) -> None:
+    Raises ``OrtError``, and ``ModelError`` where it takes more memory than there is.
+    """
+
+    def __init__(
+        self,
+        library: os.PathLike[str] | str,
+        model: Path | bytes,
+        *,
+        name: str = "the model",
+        threads: int = 0,
+    ) -> None:
         """``threads``: 0 for as many as there are cores."""
+        self._called, self._limit = name, memory_for()
         self._api = api = Api(library)
         self.runtime_version = api.version
         self._env = api.make("CreateEnv", LOG_FATAL, b"edgepack")
@@ -156,7 +169,8 @@ class Session:
         try:
             api.call("SetSessionLogSeverityLevel", options, LOG_FATAL)
             api.call("SetIntraOpNumThreads", options, threads)
-            self._session = self._create(model, options)
+            with limited_memory(name, self._limit):
+                self._session = self._create(model, options)
         finally:
             api.release("SessionOptions", options)
 
@@ -182,10 +196,11 @@ class Session:
         asked = (c_char_p * len(feed))(*(name.encode() for name in feed))
         wanted = (c_char_p * len(names))(*(name.encode() for name in names))
         try:
-            self._api.call(
-                "Run", self._session, None, asked, values, len(arrays), wanted, len(names), byref(outputs)
-            )
-            return [self._array(c_void_p(each)) for each in outputs]
+            with limited_memory(self._called, self._limit):
+                self._api.call(
+                    "Run", self._session, None, asked, values, len(arrays), wanted, len(names), byref(outputs)
+                )
+                return [self._array(c_void_p(each)) for each in outputs]
         finally:
             for each in (*values, *outputs):
                 self._api.release("Value", c_void_p(each))

@@ -44,7 +44,7 @@ def session_for(
         context.note(f"ONNX Runtime {newer.version} runs what {version('onnxruntime')} does not")
         library = wheel_file(stock_files(newer.wheels[platform.machine()], context=context), LIBRARY)
         try:
-            return Session(library, model)
+            return Session(library, model, name=name or "the model")
         except OrtError as error:
             raise ModelError(
                 f"{refusal.message}; {newer.version} does not load it either: {error}",
