@@ -63,7 +63,7 @@ def main() -> None:
 
 def ours(bundle: Path, batch: int) -> dict[int, float]:
     """Texts a second of each length."""
-    command = [bundle / "embed", "--bench", "--json", "--batch-size", str(batch)]
+    command = [str(bundle / "embed"), "--bench", "--json", "--batch-size", str(batch)]
     said = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     key = "texts_per_second" if batch > 1 else "text_ms"
     return {row["tokens"]: row[key] if batch > 1 else 1000 / row[key] for row in said["lengths"]}
@@ -93,7 +93,7 @@ def file_by_bundle(bundle: Path, texts: Path, count: int) -> float:
     """From the program's start to its end."""
     with tempfile.TemporaryDirectory() as folder, texts.open() as lines:
         begin = time.perf_counter()
-        command = [bundle / "embed", "--out", "npy"]
+        command = [str(bundle / "embed"), "--out", "npy"]
         with Path(folder, "vectors").open("wb") as out:
             subprocess.run(command, check=True, stdin=lines, stdout=out)
         return count / (time.perf_counter() - begin)
