@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from edgepack.models.graph.external_weights import load_graph
 from edgepack.models.graph.writer import OUTPUT, PREFIX
 from edgepack.models.ort.session import open_session
+from edgepack.models.read.documents import padding_of
 from edgepack.models.read.safetensors import open_tensors
 from edgepack.records.model import ModelSource
 
@@ -65,7 +66,7 @@ class Halves:
         self._session = open_session(model.SerializeToString(), name=source.name)
         self._inputs = [each.name for each in self._session.get_inputs()]
         self._head = _head(model, self._names)
-        self._padding = int(source.config.get("pad_token_id") or 0)
+        self._padding = padding_of(source.config)
         self._known: dict[Row, Hidden] = {}
         self.mode = source.pooling.mode
         self.pooler = _pooler(source)

@@ -13,6 +13,7 @@ from edgepack.models.export.from_source import export_onnx
 from edgepack.models.export.source_key import source_key
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.ort.newer import session_for
+from edgepack.models.read.documents import padding_of
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.records.model import ModelSource, TextModule
@@ -97,7 +98,7 @@ def token_batches(
 ) -> Iterator[dict[str, npt.NDArray[np.int64]]]:
     """Inputs of one run each, int64 [batch, sequence], in the texts' order."""
     tokenizer = load_tokenizer(source)
-    padding = int(source.config.get("pad_token_id") or 0)
+    padding = padding_of(source.config)
     for start in range(0, len(texts), batch_size):
         part = [_well_formed(text) for text in texts[start : start + batch_size]]
         with panics_reported():

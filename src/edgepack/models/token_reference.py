@@ -12,6 +12,7 @@ from edgepack.context import BuildContext
 from edgepack.models.graph.outputs import TOKEN_OUTPUT
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.ort.newer import session_for
+from edgepack.models.read.documents import padding_of
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.reference import exported_model, well_formed
@@ -89,7 +90,7 @@ def side_tokens(tokenizer: Tokenizer, source: ModelSource, side: Side, text: str
     tokenizer.enable_truncation(room)
     ids: list[int] = list(tokenizer.encode(side.prefix + well_formed(text)).ids)
     # A tokenizer without special tokens makes nothing of an empty text, and a model nothing of no token.
-    ids = ids or [int(source.config.get("pad_token_id") or 0)]
+    ids = ids or [padding_of(source.config)]
     if side.marker is not None:
         ids.insert(1, side.marker)
     written = len(ids)

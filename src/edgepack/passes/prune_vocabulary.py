@@ -21,6 +21,7 @@ from tokenizers import Tokenizer
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.editor import edit
 from edgepack.models.graph.sample_inputs import lookups
+from edgepack.models.read.documents import padding_of
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.quantization.calibration import built_in_texts, read_texts
@@ -69,7 +70,7 @@ def prune_vocabulary(
         json.loads(source.tokenizer.read_text(encoding="utf-8")),
         json.loads(minimal_json(source)),
     )
-    padding = int(source.config.get("pad_token_id") or 0)
+    padding = padding_of(source.config)
     rows = used_rows(shipped, texts, padding=padding, wordless=bool(languages))
     if lost := other_tokens(shipped, rows, texts):
         raise ModelError(

@@ -140,3 +140,11 @@ def test_an_empty_text_without_special_tokens(source: ModelSource, tmp_path: Pat
     exported = export_onnx(source, tmp_path / "model.onnx")
     vectors = embed_with_onnxruntime(exported, replace(source, files=()), ["", "hello"], batch_size=2)
     assert np.isfinite(vectors).all()
+
+
+@pytest.mark.parametrize("padding", [10**30, "x", [0], 0.5])
+def test_padding_that_is_no_token(source: ModelSource, tmp_path: Path, padding: object) -> None:
+    file = export_onnx(source, tmp_path / "model.onnx")
+    odd = replace(source, config={**source.config, "pad_token_id": padding})
+    with pytest.raises(ModelError, match=r"config\.json: pad_token_id is .*, expected a token's number"):
+        embed_with_onnxruntime(file, odd, ["a text"])

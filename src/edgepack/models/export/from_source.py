@@ -21,7 +21,7 @@ from edgepack.models.export.by_plugin import finished, written_by_plugin
 from edgepack.models.export.torch_export import export_with_torch
 from edgepack.models.export.unread import ReadTensors, require_all_layers
 from edgepack.models.graph.external_weights import LARGE, LARGEST_MODEL, graph_on_disk, weight_bytes
-from edgepack.models.graph.writer import GraphWriter
+from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.lower.adapt import adapt_graph
 from edgepack.models.ort.memory import limited_memory, memory_to_try
 from edgepack.models.read.architectures import AXIS, written_by
@@ -31,7 +31,7 @@ from edgepack.models.read.safetensors import TensorFile, open_tensors
 from edgepack.records.model import ModelSource
 
 if TYPE_CHECKING:
-    from edgepack.models.export.architecture import Architecture, TokenVectors
+    from edgepack.models.export.architecture import Architecture
 
 
 LARGEST_WEIGHTS = 4 * LARGEST_MODEL
@@ -97,8 +97,8 @@ def _graph_of(source: ModelSource, aside: Path, context: BuildContext) -> onnx.M
 
 def _written(
     write: "Architecture", config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter
-) -> "TokenVectors":
-    """What an architecture writes; where config.json has a value of another kind than it reads, ``ModelError``."""
+) -> TokenVectors:
+    """The graph by an architecture. Raises ``ModelError`` where config.json has a value of another kind than that reads."""
     try:
         return write(config, weights, writer)
     except (ArithmeticError, AttributeError, TypeError, ValueError) as error:

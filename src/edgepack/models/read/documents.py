@@ -70,6 +70,7 @@ def require_content(path: Path) -> None:
 
 LARGEST = 1e38
 """A number of float32's, as graphs have them."""
+LARGEST_ID = 2**31 - 1
 
 
 def size_of(
@@ -78,7 +79,9 @@ def size_of(
     """A field of config.json that must be a positive whole number; or ``ModelError``."""
     value = config.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise ModelError(f"{where}: {key} is {repr(value)[:60]}, expected a positive whole number", hint=EDITED)
+        raise ModelError(
+            f"{where}: {key} is {repr(value)[:60]}, expected a positive whole number", hint=EDITED
+        )
     return value
 
 
@@ -89,6 +92,16 @@ def number_of(config: Mapping[str, Any], key: str, default: float, *, where: str
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
         raise ModelError(f"{where}: {key} is {str(value)[:60]}, expected a number", hint=EDITED)
     return float(value)
+
+
+def padding_of(config: Mapping[str, Any]) -> int:
+    """The id of the token that fills texts up, 0 where config.json has none; or ``ModelError``."""
+    said = config.get("pad_token_id") or 0
+    if not isinstance(said, int) or abs(said) > LARGEST_ID:
+        raise ModelError(
+            f"config.json: pad_token_id is {repr(said)[:60]}, expected a token's number", hint=EDITED
+        )
+    return said
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:

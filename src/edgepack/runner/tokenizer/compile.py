@@ -14,6 +14,7 @@ import tokenizers
 from tokenizers import Tokenizer
 
 from edgepack.context import BuildContext
+from edgepack.errors import UnsupportedModelError
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import pad_id_of
 from edgepack.runner.tokenizer.added_tokens import added_sections
@@ -43,6 +44,17 @@ def compile_tokenizer(text: str, *, pairs: bool = False) -> bytes:
 
     Raises ``UnsupportedModelError`` naming the component that the native tokenizer does not have.
     """
+    try:
+        return _compiled(text, pairs=pairs)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # The library reads more than it writes: a component by its fields alone, for one.
+        raise UnsupportedModelError(
+            f"tokenizer.json is not as the tokenizers library writes it: {type(error).__name__} {str(error)[:200]}",
+            hint="load it with the tokenizers library and save it again",
+        ) from error
+
+
+def _compiled(text: str, *, pairs: bool) -> bytes:
     document = json.loads(text)
     tokenizer = Tokenizer.from_str(text)
     kind = _kind(document["model"])
