@@ -74,7 +74,7 @@ fetched-all: fetched
 	-$(BIN)/edgepack fetch --target linux-riscv64-min
 	-$(BIN)/edgepack fetch --target windows-x64-static
 	-$(BIN)/python -m tests.support.npm_tools
-	-$(BIN)/python -m tests.support.chromium
+	-$(BIN)/python -m tests.support.browsers
 	-$(BIN)/python -m tests.support.bubblewrap
 	-$(BIN)/python -m tests.support.device_tools
 

@@ -31,7 +31,6 @@ from edgepack.console import Story
 from edgepack.files.store import Store, default_root
 from edgepack.foundry.link.reduced_library import reduce_runtime
 from edgepack.models.find.source import ingest
-from edgepack.models.ort import c_api as ort
 from edgepack.operators.config import required
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
@@ -48,24 +47,25 @@ ROUNDS = 7
 SECONDS = 4
 
 TIMER = """
-import importlib.util, json, statistics, sys, time
-spec = importlib.util.spec_from_file_location("ort", sys.argv[1])
-ort = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(ort)
-model, batch, threads, tokens, seconds = sys.argv[2], *map(int, sys.argv[3:7])
-sessions = [ort.Session(library, model, threads=threads) for library in sys.argv[7:]]
+import json, pathlib, statistics, sys, time
+import numpy
+from edgepack.models.ort.c_api import Session
+model, batch, threads, tokens, seconds = pathlib.Path(sys.argv[1]), *map(int, sys.argv[2:6])
+sessions = [Session(library, model, threads=threads) for library in sys.argv[6:]]
 row = [101] + [2000 + 7 * i for i in range(tokens - 2)] + [102]
-feed = [row] * batch, [[1] * tokens] * batch, [[0] * tokens] * batch
+text = {"input_ids": row, "attention_mask": [1] * tokens, "token_type_ids": [0] * tokens}
+feed = {each.name: numpy.array([text[each.name]] * batch, each.dtype) for each in sessions[0].get_inputs()}
+output = [sessions[0].get_outputs()[0].name]
 times = [[] for _ in sessions]
 for turn in range(3):
     for session in sessions:
-        session.run(*feed)
+        session.run(output, feed)
 end, turn = time.perf_counter() + seconds, 0
 while time.perf_counter() < end:
     for place in range(len(sessions)):
         which = (place + turn) % len(sessions)
         start = time.perf_counter()
-        sessions[which].run(*feed)
+        sessions[which].run(output, feed)
         times[which].append(time.perf_counter() - start)
     turn += 1
 print(json.dumps([1000 * statistics.median(each) for each in times]))
@@ -162,7 +162,7 @@ def _speeds(library: Path, model: PreparedModel, rounds: int) -> Table:
 def _round(model: Path, batch: int, threads: int, *libraries: Path) -> list[float]:
     """Milliseconds a run, one figure a library."""
     numbers = batch, threads, TOKENS, SECONDS
-    words = [sys.executable, "-I", "-S", "-c", TIMER, ort.__file__, model, *numbers, *libraries]
+    words = [sys.executable, "-I", "-c", TIMER, model, *numbers, *libraries]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True)
     return list(json.loads(done.stdout))
 

@@ -5,7 +5,7 @@
     PYTHONPATH=. .venv/bin/python benchmarks/same_bits.py --texts armv7l=20 'aarch64 glibc=280' --keep /tmp/bits     # and again, where it was ended
 
 all-MiniLM-L6-v2 by recipe int8, 200 verification texts and 4,000 fuzz texts of every script. The engine is compiled for x86-64, arm64, 32-bit ARM and
-riscv64, with glibc and with musl, and for WebAssembly, in Node; its kernels are chosen by name. What is not this machine's runs under qemu (``edgepack fetch --target linux-arm64-min`` fetches
+riscv64, with glibc and with musl, and for WebAssembly, in Node and in Chromium; its kernels are chosen by name. What is not this machine's runs under qemu (``edgepack fetch --target linux-arm64-min`` fetches
 it): arm64 takes ten minutes and more for all texts, 32-bit ARM a second and more for each token, so that it is given fewer. A platform's vectors are
 compared with those of the first one's same texts. With ``--keep`` what is made stays, and is not made again. Ends with 1 where two are not the same.
 """
@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.support.browsers import CHROMIUM
 from tests.support.engine_kernels import has_level
 from tests.support.engine_session import session_sources
 from tests.support.native import compile_apart
@@ -86,7 +87,7 @@ def main() -> None:
         kept = kept_folder(options.keep or folder / "kept", plan)
         digests: dict[int, set[str]] = {}
         first = b""
-        for each in (*ways(folder, context), *in_node(context)):
+        for each in (*ways(folder, context), *in_wasm(context)):
             way = with_texts(each, options.texts)
             if options.only and not any(word in way.name for word in options.only):
                 continue
@@ -205,8 +206,8 @@ def ways(folder: Path, context: HostContext) -> Iterator[Way]:
                     yield replace(way, name=f"{named}, 2 threads", threads=2)
 
 
-def in_node(context: HostContext) -> Iterator[Way]:
-    """The module that pages have; nothing where there is no Node."""
+def in_wasm(context: HostContext) -> Iterator[Way]:
+    """The module that pages have, in Node and in Chromium; nothing where there is no Node."""
     try:
         node = find_node()
     except MissingToolError as missing:
@@ -222,6 +223,8 @@ def in_node(context: HostContext) -> Iterator[Way]:
         )
         yield way
         yield replace(way, name=f"{way.name}, alone", batch=1)
+        if CHROMIUM:
+            yield replace(way, name=f"wasm32 Chromium {form}", emulator=("env", f"CHROMIUM={CHROMIUM}", node))
 
 
 def emulator_of(arch: str, context: HostContext) -> Sequence[str | Path] | None:

@@ -19,7 +19,10 @@ from edgepack.plugins.host import PluginHost, load_plugins
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from tests.support.bundles import bundle_in, made_for_all
+from tests.support.code_points import keep_answers
 from tests.support.once import made_once
+
+keep_answers()
 
 pytest_plugins = ["tests.support.doors", "tests.support.durations", "tests.support.tiers"]
 

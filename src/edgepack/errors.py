@@ -4,6 +4,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 
+def reason_of(error: BaseException) -> str:
+    """An error's words; of a system call's without ``[Errno 2]`` and the path, which the sentence around it has."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 class EdgepackError(Exception):
     """A failure that a user can act on. Printed as ``error: message`` and ``hint: hint``, without a traceback."""
 

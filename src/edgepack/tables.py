@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from edgepack.terminal_text import ascii_only, shown
@@ -19,6 +21,10 @@ _STATES = {
 """First word of a state → its colour: *up to date*, *to be made*, *below the gate*."""
 
 
+GAP = 3
+"""Signs between two columns."""
+
+
 class Number(str):
     """The head of a column of numbers, which are set to the right and never broken."""
 
@@ -32,13 +38,13 @@ class State(str):
 
 
 def table(*columns: str, title: str = "") -> Table:
-    """An empty table with these heads; all heads empty: without heads. Text that is too wide is broken, never cut."""
+    """An empty table with these heads; all heads empty: without heads. Text that is too wide is broken, never cut,
+    and sentences are before names."""
     from rich.box import SIMPLE_HEAD, Box
-    from rich.table import Table
     from rich.text import Text
 
     rule = "    \n    \n -- \n    \n    \n    \n    \n    \n"
-    made = Table(
+    made = _word_table()(
         box=Box(rule, ascii=True) if ascii_only() else SIMPLE_HEAD,
         title=Text(shown(title), no_wrap=True, overflow="ignore") if title else None,
         title_justify="left",
@@ -53,6 +59,48 @@ def table(*columns: str, title: str = "") -> Table:
         else:
             made.add_column(column, overflow="fold")
     return made
+
+
+@cache
+def _word_table() -> type[Table]:
+    """rich's table breaks the widest columns, whatever is in them; this one first those with room between words."""
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.measure import Measurement
+    from rich.table import Column, Table
+
+    def size(column: Column, console: Console, options: ConsoleOptions) -> Measurement:
+        found = [Measurement.get(console, options, cell) for cell in (column.header, *column.cells)]
+        return Measurement(max(each.minimum for each in found), max(each.maximum for each in found))
+
+    class WordTable(Table):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            sizes = [size(column, console, options) for column in self.columns]
+            room = options.max_width - GAP * (len(sizes) - 1)
+            whole = [each.maximum for each in sizes]
+            if sum(whole) > room:
+                unbroken = [
+                    each.maximum if column.no_wrap else 1
+                    for column, each in zip(self.columns, sizes, strict=True)
+                ]
+                words = levelled(unbroken, [each.minimum for each in sizes], room)
+                if sum(words) <= room:
+                    for column, width in zip(self.columns, levelled(words, whole, room), strict=True):
+                        column.width = width
+            yield from super().__rich_console__(console, options)
+
+    return WordTable
+
+
+def levelled(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
+    """Widths between ``least`` and ``most`` that fit into the room: those that would be wider have one width, as water has one level."""
+
+    def widths(level: int) -> list[int]:
+        return [max(low, min(high, level)) for low, high in zip(least, most, strict=True)]
+
+    level = 1
+    while level < max(most, default=1) and sum(widths(level + 1)) <= room:
+        level += 1
+    return widths(level)
 
 
 def add_row(made: Table, *cells: str, style: str | None = None) -> None:

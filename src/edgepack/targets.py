@@ -9,7 +9,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from edgepack.errors import TargetError, UsageError
+from edgepack.errors import TargetError, UsageError, reason_of
 from edgepack.records.figures import LIMITS
 from edgepack.records.target import PROMPTED, ModelOptions, Pass, Platform, Reading, Target
 from edgepack.toml_schema import (
@@ -150,9 +150,14 @@ def read_target(file: Traversable | Path, *, origin: str, overrides: Iterable[st
     name = file.name.removesuffix(".toml")
     try:
         table = load_toml(file)
+    except FileNotFoundError as error:
+        raise TargetError(
+            f"there is no target file {file}",
+            hint="name a .toml file, or a target by its name alone: `edgepack targets` lists them",
+        ) from error
     except OSError as error:
         raise TargetError(
-            f"target {name} cannot be read: {error}",
+            f"target {name} cannot be read: {reason_of(error)}",
             hint="a target is a TOML file in UTF-8; see docs/targets.md for all keys",
         ) from error
     except Malformed as error:

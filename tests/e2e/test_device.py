@@ -45,6 +45,18 @@ def board(tmp_path: Path) -> Board:
     return board_in(tmp_path / "board")
 
 
+@pytest.fixture
+def every_text() -> None:
+    """For a proof with as many strange texts as users' have."""
+
+
+@pytest.fixture(autouse=True)
+def fewer_texts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a device does wrong shows by a hundred strange texts, too."""
+    if "every_text" not in request.fixturenames:
+        monkeypatch.setattr("edgepack.verifier.tokens.FUZZ_TEXTS", 100)
+
+
 def proved(bundle: Bundle, tmp_path: Path, *devices: str, **more: object) -> OnDevices:
     more.setdefault("model", bundle.directory.parents[1] / "model")
     return python_api.verify_on(
@@ -55,6 +67,7 @@ def proved(bundle: Bundle, tmp_path: Path, *devices: str, **more: object) -> OnD
     )
 
 
+@pytest.mark.usefixtures("every_text")
 def test_it_is_proved_recorded_and_removed(static: Bundle, board: Board, tmp_path: Path) -> None:
     found = proved(static, tmp_path, board.address(), f"second={board.address().partition('=')[2]}")
     first, second = found.results

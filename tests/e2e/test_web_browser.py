@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.browsers import CHROMIUM, in_browsers, in_chromium
 from tests.support.bundles import made_bundle
-from tests.support.chromium import CHROMIUM, in_chromium
 from tests.support.command import edgepack
 from tests.support.lean_runtime import too_lean
 from tests.support.node_tests import run_node_tests
@@ -69,13 +69,13 @@ def passed(name: str, bundle: Path, **more: str) -> None:
     assert "# fail 0" in run_node_tests(name, BUNDLE=str(bundle), CHROMIUM=str(CHROMIUM), **more)
 
 
-@in_chromium
-def test_the_bundle_in_chromium(
-    web_bundle: Bundle, minilm: ModelSource, shared_context: HostContext, tmp_path: Path
+@in_browsers
+def test_the_bundle_in_a_browser(
+    browser: str, web_bundle: Bundle, minilm: ModelSource, shared_context: HostContext, tmp_path: Path
 ) -> None:
     texts, vectors = tmp_path / "texts.json", tmp_path / "vectors.json"
     texts.write_text(json.dumps(verification_texts()))
-    passed("chromium", web_bundle.directory, TEXTS=str(texts), VECTORS=str(vectors))
+    passed("browsers", web_bundle.directory, BROWSER=browser, TEXTS=str(texts), VECTORS=str(vectors))
     found = np.asarray(json.loads(vectors.read_text()), np.float32)
     exact = cached_reference(minilm, verification_texts(), context=shared_context)
     assert float((found * exact).sum(axis=1).mean()) >= 0.99

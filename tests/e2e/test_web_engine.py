@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.support.browsers import in_browsers
 from tests.support.bundles import made_bundle
-from tests.support.chromium import CHROMIUM, in_chromium
 from tests.support.golden import ROOT
 from tests.support.node_tests import run_node_tests
 from tests.support.npm_tools import required_tools
@@ -45,10 +45,10 @@ def test_it_is_verified_and_has_the_bits_of_a_program(bundle: Bundle, model: Pat
         assert bundle.manifest["model"][key] == program.manifest["model"][key]
 
 
-@in_chromium
-def test_the_bits_in_a_browser(bundle: Bundle, tmp_path: Path) -> None:
+@in_browsers
+def test_the_bits_in_a_browser(browser: str, bundle: Bundle, tmp_path: Path) -> None:
     found = tmp_path / "vectors.json"
-    environment = {"BUNDLE": str(bundle.directory), "CHROMIUM": CHROMIUM or "", "VECTORS": str(found)}
+    environment = {"BUNDLE": str(bundle.directory), "BROWSER": browser, "VECTORS": str(found)}
     assert "# fail 0" in run_node_tests("engine", **environment)
     assert digest(json.loads(found.read_text())) == bundle.manifest["model"]["vectors_sha256"]
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.support.browsers import CHROMIUM, in_chromium
 from tests.support.bundles import made_bundle
-from tests.support.chromium import CHROMIUM, in_chromium
 from tests.support.command import edgepack
 from tests.support.node_tests import run_node_tests
 

@@ -11,7 +11,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.support.chromium import CHROMIUM, in_chromium
+from tests.support.browsers import CHROMIUM, in_chromium
 from tests.support.command import edgepack
 from tests.support.node_tests import run_node_tests
 

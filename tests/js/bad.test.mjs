@@ -68,7 +68,7 @@ test("where the browser gives no room, everything works and is downloaded again"
     const kept = await page.run(keptOf, site.url);
     assert.ok(kept.length < document_.assets.length / 2, `${kept.length} files were kept`);
     site.asked = [];
-    await page.send("Page.reload", {});
+    await page.reload();
     await page.until(() => document.readyState === "complete");
     requireRight((await page.run(embedHere, site.url, golden.texts)).vectors);
     assert.ok(site.asked.some((path) => /ort-.*wasm/.test(path)));
@@ -78,7 +78,7 @@ const loadedOnce = (page, site) => page.run(embedHere, site.url, golden.texts).t
 
 /** Another visit: the page's modules are gone, what is kept is not. */
 async function again(page) {
-  await page.send("Page.reload", {});
+  await page.reload();
   await page.until(() => document.readyState === "complete");
 }
 

@@ -1,11 +1,53 @@
-// A headless Chromium, driven through a pipe by the DevTools protocol: no port, no package.
+// A headless browser, and pages in it.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 
-/** `profile`: a folder that stays, instead of one that goes with the browser. */
+import { startFirefox } from "./firefox.mjs";
+import { startWebKit } from "./webkit.mjs";
+
+/** Chromium, or Firefox or WebKit's driver by their names. `profile`: a folder that stays, instead of one that goes with the browser. */
 export async function openBrowser(program, { profile: kept, flags = [] } = {}) {
-  const profile = kept ?? mkdtempSync(`${tmpdir()}/edgepack-chromium-`);
+  const profile = kept ?? mkdtempSync(`${tmpdir()}/edgepack-browser-`);
+  const start = /firefox/.test(program) ? startFirefox : /WebKit/.test(program) ? startWebKit : startChromium;
+  const { child, send, open, end } = await start(program, profile, flags);
+  return {
+    send,
+    /** A page at an address; `run(function, ...arguments)` runs in it and gives what it resolves to. */
+    async page(url) {
+      const { evaluate, ...more } = await open(url);
+      const run = (action, ...values) => evaluate(`(${action})(${values.map((value) => JSON.stringify(value)).join(",")})`);
+      const page = { ...more, run, until: (...asked) => until(run, ...asked) };
+      await page.until((wanted) => document.readyState === "complete" && location.href === wanted, url);
+      return page;
+    },
+    async close() {
+      await Promise.race([end().catch(() => {}), new Promise((resolve) => setTimeout(resolve, 3000))]);
+      child.kill();
+      await new Promise((resolve) => (child.exitCode === null && child.signalCode === null ? child.once("exit", resolve) : resolve()));
+      if (kept) return;
+      // Processes of its own may outlive it for a moment, and write into the profile.
+      try {
+        process.kill(-child.pid, "SIGKILL");
+      } catch {
+        // There are none.
+      }
+      await remove(profile);
+    },
+  };
+}
+
+async function until(run, action, ...values) {
+  for (let tried = 0; tried < 600; tried++) {
+    const found = await run(action, ...values).catch(() => undefined);
+    if (found) return found;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error(`not within a minute: ${action}`);
+}
+
+/** Driven through a pipe by the DevTools protocol: no port, no package. */
+async function startChromium(program, profile, flags) {
   const always = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--remote-debugging-pipe", `--user-data-dir=${profile}`];
   const child = spawn(program, [...always, ...flags, "about:blank"], { detached: true, stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
   const [to, from] = [child.stdio[3], child.stdio[4]];
@@ -30,46 +72,22 @@ export async function openBrowser(program, { profile: kept, flags = [] } = {}) {
       waiting.set(next, { resolve, reject });
       to.write(`${JSON.stringify({ id: next++, method, params, sessionId })}\0`);
     });
+  return { child, send, open: (url) => openTarget(send, url), end: () => send("Browser.close") };
+}
+
+async function openTarget(sendTo, url) {
+  const { targetId } = await sendTo("Target.createTarget", { url });
+  const { sessionId } = await sendTo("Target.attachToTarget", { targetId, flatten: true });
+  const send = (method, params) => sendTo(method, params, sessionId);
   return {
     send,
-    /** A page at an address; `run(function, ...arguments)` runs in it and gives what it resolves to. */
-    async page(url) {
-      const { targetId } = await send("Target.createTarget", { url });
-      const { sessionId } = await send("Target.attachToTarget", { targetId, flatten: true });
-      const page = {
-        send: (method, params) => send(method, params, sessionId),
-        async run(action, ...values) {
-          const expression = `(${action})(${values.map((value) => JSON.stringify(value)).join(",")})`;
-          const { result, exceptionDetails } = await send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true }, sessionId);
-          if (exceptionDetails) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
-          return result.value;
-        },
-        async until(action, ...values) {
-          for (let tried = 0; tried < 600; tried++) {
-            const found = await page.run(action, ...values).catch(() => undefined);
-            if (found) return found;
-            await new Promise((resolve) => setTimeout(resolve, 100));
-          }
-          throw new Error(`not within a minute: ${action}`);
-        },
-        close: () => send("Target.closeTarget", { targetId }),
-      };
-      await page.until((wanted) => document.readyState === "complete" && location.href === wanted, url);
-      return page;
+    async evaluate(expression) {
+      const { result, exceptionDetails } = await send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true });
+      if (exceptionDetails) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
+      return result.value;
     },
-    async close() {
-      await Promise.race([send("Browser.close").catch(() => {}), new Promise((resolve) => setTimeout(resolve, 3000))]);
-      child.kill();
-      await new Promise((resolve) => (child.exitCode === null && child.signalCode === null ? child.once("exit", resolve) : resolve()));
-      if (kept) return;
-      // Processes of its own may outlive it for a moment, and write into the profile.
-      try {
-        process.kill(-child.pid, "SIGKILL");
-      } catch {
-        // There are none.
-      }
-      await remove(profile);
-    },
+    reload: () => send("Page.reload", {}),
+    close: () => sendTo("Target.closeTarget", { targetId }),
   };
 }
 

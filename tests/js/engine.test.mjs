@@ -1,4 +1,4 @@
-// A bundle on edgepack's engine (its folder is in BUNDLE) in a real browser (CHROMIUM); the golden texts' vectors are written to VECTORS.
+// A bundle on edgepack's engine (its folder is in BUNDLE) in a real browser (BROWSER); the golden texts' vectors are written to VECTORS.
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ let host;
 
 before(async () => {
   host = await openSite(bundle);
-  browser = await openBrowser(process.env.CHROMIUM);
+  browser = await openBrowser(process.env.BROWSER);
 });
 after(async () => {
   await browser?.close();

@@ -12,7 +12,7 @@ from edgepack import pipeline
 from edgepack.errors import EdgepackError, TargetError, UsageError
 from edgepack.files.elf import needed_libraries
 from edgepack.files.store import sha256_of
-from edgepack.models.ort.newer import ReleaseSession
+from edgepack.models.ort.c_api import Session
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, Pooling
@@ -153,7 +153,7 @@ def test_the_library_of_a_wheel(tmp_path: Path, context: HostContext, cxx: None)
     assert by_component["onnxruntime"].sha256 == sha256_of(file)
     assert by_component["libstdc++"].file == "libstdc++6_10.2.1-6_amd64.deb"
     assert {text.stem for text in made.licenses} == {"onnxruntime", "libstdc++-10.2.1", "libgcc_s-10.2.1"}
-    again = ReleaseSession(made.file, sample_model())
+    again = Session(made.file, sample_model())
     assert [each.name for each in again.get_outputs()] == ["sentence_embedding"]
 
 

@@ -109,7 +109,7 @@ def test_a_python_that_it_does_not_run_on_is_told_what_to_type(
         ),
         (["targets", "--jsn"], 2, "error: No such option '--jsn'. Did you mean '--json'?"),
         (["bundle", "-t", "linux-x86-mini"], 3, "error: there is no target linux-x86-mini (did you mean"),
-        (["bundle", "-t", "./none.toml"], 3, "error: target none cannot be read"),
+        (["bundle", "-t", "./none.toml"], 3, "error: there is no target file none.toml"),
         (["bundle", "-t", "linux-x86-min", "--set", "model"], 2, "error: --set model: expected KEY=VALUE"),
         (["bundle", "-t", "raspberry-pi"], 3, "error: there is no target raspberry-pi"),
         (["quantize", "-r", "int9"], 3, "error: there is no recipe 'int9' (did you mean int8?)"),

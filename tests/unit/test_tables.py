@@ -94,3 +94,27 @@ def test_where_the_terminal_knows_ascii_only_signs_are_spelled(monkeypatch: pyte
         "name",
         ">= 0.9   ok",
     ]
+
+
+def test_sentences_are_broken_before_names() -> None:
+    made = table("target", State("state"), "best for", Number("MB"))
+    add_row(made, "linux-x64-tensorrt", "ready", "any tokenizer, and Python code of your own", "1,234.56")
+    assert printed(made, 52) == [
+        "target               state   best for             MB",
+        "linux-x64-tensorrt   ready   any            1,234.56",
+        "                             tokenizer,",
+        "                             and Python",
+        "                             code of your",
+        "                             own",
+    ]
+    assert all(len(line) <= 30 for line in printed(made, 30)), "where no name fits, names are broken, too"
+
+
+@pytest.mark.parametrize("width", [9, 40, 80])
+def test_no_table_is_wider_than_its_room(width: int) -> None:
+    made = table("a", "b", Number("c"))
+    add_row(made, "one two three " * 9, "x" * 50, "1")
+    lines = printed(made, width)
+    assert max(map(len, lines)) <= width
+    if width >= 40:
+        assert "".join(lines).count("x") == 50

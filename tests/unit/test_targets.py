@@ -152,8 +152,11 @@ def test_a_wrong_file_is_refused_in_words(tmp_path: Path, text: str, words: str)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match="cannot be read"):
+    with pytest.raises(TargetError, match=r"there is no target file .*none\.toml$") as caught:
         targets.read_target(tmp_path / "none.toml", origin="none.toml")
+    assert "`edgepack targets` lists" in str(caught.value.hint)
+    with pytest.raises(TargetError, match=r"cannot be read: Is a directory$"):
+        targets.read_target(tmp_path, origin="folder")
 
 
 @pytest.mark.parametrize(

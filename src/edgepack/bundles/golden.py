@@ -10,7 +10,7 @@ from typing import Any
 
 from edgepack.bundles.manifest import GOLDEN, write_manifest
 from edgepack.context import BuildContext
-from edgepack.errors import BundleError, CannotRunHere
+from edgepack.errors import BundleError, CannotRunHere, reason_of
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.target import FORMATS
@@ -71,7 +71,7 @@ def read_golden(bundle: Bundle) -> tuple[list[str], list[list[float]]]:
             raise ValueError("a vector's numbers are none")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BundleError(
-            f"the golden vectors of {bundle.name} cannot be read: {error}", hint="build it again"
+            f"the golden vectors of {bundle.name} cannot be read: {reason_of(error)}", hint="build it again"
         ) from error
     return texts, vectors
 

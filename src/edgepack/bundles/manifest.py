@@ -12,7 +12,7 @@ from typing import Any
 
 import edgepack
 from edgepack.bundles.model_section import NAMED, source_section
-from edgepack.errors import BundleError
+from edgepack.errors import BundleError, reason_of
 from edgepack.files.store import sha256_of
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.figures import LIMITS
@@ -327,7 +327,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
             raise BundleError(f"there is no file or folder {directory}", hint=hint) from error
         raise BundleError(f"{directory} is not a bundle: there is no {MANIFEST}", hint=hint) from error
     except (OSError, ValueError, RecursionError) as error:
-        raise BundleError(f"{path} cannot be read: {error}") from error
+        raise BundleError(f"{path} cannot be read: {reason_of(error)}") from error
     _check_form(path, manifest)
     return dict(manifest)
 
@@ -424,7 +424,7 @@ def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
     except FileNotFoundError as error:
         raise BundleError(f"{directory}: {name} is missing", hint=hint) from error
     except OSError as error:
-        raise BundleError(f"{directory}: {name} cannot be read: {error.strerror}", hint=hint) from error
+        raise BundleError(f"{directory}: {name} cannot be read: {reason_of(error)}", hint=hint) from error
     if size != file["size"]:
         raise BundleError(
             f"{directory}: {name} is damaged: {size} bytes instead of {file['size']}", hint=hint

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from edgepack.doctor.halves import Vectors
-from edgepack.errors import SubjectError
+from edgepack.errors import SubjectError, reason_of
 
 LARGEST_FILE = 4 << 30
 """Bytes."""
@@ -115,7 +115,7 @@ def read_vectors(path: Path, texts: Path | None) -> tuple[tuple[str, ...], Vecto
                 said = [text_of(line, path) for line in lines]
     except (OSError, ValueError, RecursionError, MemoryError, TokenError) as error:
         raise SubjectError(
-            f"{path.name} cannot be read: {error}",
+            f"{path.name} cannot be read: {reason_of(error)}",
             hint="--vectors takes a .npy file of numbers [texts, dimension], or JSON lines with `text` and `embedding`",
         ) from error
     if said is None:
@@ -147,7 +147,7 @@ def read_texts(path: Path) -> list[str]:
         return [line.removesuffix("\r") for line in lines]
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise SubjectError(
-            f"{path.name} cannot be read: {error}",
+            f"{path.name} cannot be read: {reason_of(error)}",
             hint="--texts takes one text per line, JSON lines with `text` (.jsonl) or a list (.json)",
         ) from error
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import onnx
-from onnx import TensorProto, shape_inference
+from onnx import TensorProto
 
 from edgepack.context import BuildContext
 from edgepack.models.fuse.fusion import fuse, fused_operators
@@ -15,6 +15,7 @@ from edgepack.models.graph.precision import parameters_of, precision_of, quantiz
 from edgepack.models.graph.sample_inputs import lookups
 from edgepack.models.ort.providers import ProviderSupport, provider_support
 from edgepack.models.ort.releases import ReleaseSupport, release_support
+from edgepack.models.ort.shapes import with_shapes
 from edgepack.models.read.static import is_static_source
 from edgepack.models.reference import exported_model
 from edgepack.records.model import FileDigest, ModelSource, Pooling, PoolingOrigin
@@ -192,7 +193,7 @@ def _types(model: onnx.ModelProto) -> Mapping[str, str]:
     """Value → element type, as far as ONNX's own inference can tell; it knows ONNX's own operators only."""
     if any(node.domain not in ("", "ai.onnx") for node in model.graph.node):
         return {}
-    inferred = shape_inference.infer_shapes(model)
+    inferred = with_shapes(model)
     values = (*inferred.graph.value_info, *inferred.graph.output)
     kinds = {each.name: each.type.tensor_type.elem_type for each in values}
     return {name: TensorProto.DataType.Name(kind).lower() for name, kind in kinds.items() if kind}

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper, shape_inference
+from onnx import TensorProto, helper, numpy_helper
 
 from edgepack.errors import UnsupportedModelError
 from edgepack.models.graph.editor import GraphEditor, edit
 from edgepack.models.graph.pooling import is_pooling
 from edgepack.models.graph.precision import require_float16
+from edgepack.models.ort.shapes import with_shapes
 from edgepack.passes.merge_projections import require_unfused
 from edgepack.records.recipe import Note
 
@@ -56,7 +57,7 @@ def half(model: onnx.ModelProto, note: Note) -> onnx.ModelProto:
 
 def _types(model: onnx.ModelProto) -> Mapping[str, int]:
     """Element types of the model's values, by name."""
-    graph = shape_inference.infer_shapes(model).graph
+    graph = with_shapes(model).graph
     values = (*graph.input, *graph.value_info, *graph.output)
     return {value.name: value.type.tensor_type.elem_type for value in values}
 

@@ -61,7 +61,10 @@ def half_fused(model: onnx.ModelProto, note: Note, *, mantissa: int = MANTISSA) 
         helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in _handed_over(copy, blocked)
     )
     converted: onnx.ModelProto = convert_float_to_float16(
-        copy, keep_io_types=True, node_block_list=[node.name for node in blocked], disable_shape_infer=True
+        copy,
+        keep_io_types=True,
+        node_block_list=[node.name for node in blocked],
+        disable_shape_infer=bool(blocked),
     )
     _without_round_trips(converted, {node.name for node in blocked})
     assert any(output.name == OUTPUT for output in converted.graph.output)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from edgepack.errors import UsageError
+from edgepack.errors import UsageError, reason_of
 from edgepack.plugins.enabled import PROJECT_FILES
 from edgepack.records.target import GateLevel, PoolingMode, Reading
 from edgepack.toml_schema import Malformed, check_value, load_toml, read_table
@@ -100,7 +100,7 @@ def _read(file: Path, tables: tuple[str, ...]) -> Project:
             table = check_value(Mapping[str, Any], table.get(name, {}), name)
         read = read_table(_File, table)
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error}", hint="name a project file") from error
+        raise UsageError(f"{file} cannot be read: {reason_of(error)}", hint="name a project file") from error
     except Malformed as error:
         raise UsageError(f"{file}: {error}", hint=error.hint or "see docs/project.md for all keys") from error
     folder = file.absolute().parent

@@ -1,6 +1,6 @@
 """Words of languages, for ``prune-vocabulary``: Debian's word lists, fetched once by apt-get and held against their digests.
 
-As the words of https://packages.debian.org/bookworm/wordlist; ``EDGEPACK_SOURCES`` may name a folder that holds the packages. Their licences
+These are of the packages that provide `wordlist` in Debian 12; ``EDGEPACK_SOURCES`` may name a folder that holds the packages. Their licences
 differ: they stay in the store and go into no bundle.
 """
 

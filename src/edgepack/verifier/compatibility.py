@@ -9,7 +9,6 @@ from pathlib import Path
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, ToolError
 from edgepack.files.elf import architecture
-from edgepack.models.ort import c_api as binding
 from edgepack.models.ort.releases import writers_of
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.records.operators import Operator
@@ -17,32 +16,30 @@ from edgepack.records.runtime import Fit
 from edgepack.verifier.without_operators import Name, ort_format_version, prune_onnx, prune_ort
 
 _SCRIPT = """\
-import importlib.util, json, pathlib, sys, traceback
-binding, library, model = sys.argv[1:4]
-spec = importlib.util.spec_from_file_location("binding", binding)
-module = importlib.util.module_from_spec(spec)
-sys.modules["binding"] = module
-spec.loader.exec_module(module)
+import json, pathlib, sys
+import numpy
+from edgepack.models.ort.c_api import Api, OrtError, Session
+library, model = map(pathlib.Path, sys.argv[1:3])
 def tell(**said):
     print(json.dumps(said), flush=True)
 try:
-    tell(version=module.Api(library).version)
-except module.OrtError as error:
+    tell(version=Api(library).version)
+except OrtError as error:
     tell(foreign=str(error))
     sys.exit()
 try:
-    session = module.Session(pathlib.Path(library), pathlib.Path(model), 1)
-except module.OrtError as error:
-    # What the runner does not understand of a model that the library loaded is no fault of the library's.
-    loading = any(frame.name == "_open" for frame in traceback.extract_tb(error.__traceback__))
-    tell(refused=str(error)) if loading else tell(loaded=True)
+    session = Session(library, model, threads=1)
+except OrtError as error:
+    tell(refused=str(error))
     sys.exit()
 tell(loaded=True)
-if set(session.inputs) <= {"input_ids", "attention_mask", "token_type_ids"}:
+text = {"input_ids": [[101, 2000, 2001, 102]], "attention_mask": [[1] * 4], "token_type_ids": [[0] * 4]}
+if all(each.name in text and each.dtype in (numpy.int32, numpy.int64) for each in session.get_inputs()):
     try:
-        session.run([[101, 2000, 2001, 102]], [[1] * 4])
+        feed = {each.name: numpy.array(text[each.name], each.dtype) for each in session.get_inputs()}
+        session.run([session.get_outputs()[0].name], feed)
         tell(ran=True)
-    except module.OrtError as error:
+    except OrtError as error:
         tell(failed=str(error))
 """
 _NO_KERNEL = re.compile(
@@ -110,9 +107,7 @@ def _try(library: Path, model: Path, context: BuildContext) -> dict[str, object]
     words: list[str | Path] = [
         sys.executable,
         "-I",
-        "-S",
         script,
-        str(binding.__file__),
         library.absolute(),
         model.absolute(),
     ]

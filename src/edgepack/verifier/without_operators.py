@@ -44,10 +44,11 @@ def prune_onnx(model: Path, destination: Path, operators: Collection[str]) -> bo
     Whether it had any, and all that they computed is of a known type.
     """
     import onnx
-    from onnx import shape_inference
+
+    from edgepack.models.ort.shapes import with_shapes
 
     loaded = onnx.load(str(model))
-    inferred = shape_inference.infer_shapes(loaded)
+    inferred = with_shapes(loaded)
     types = {info.name: info for info in (*inferred.graph.value_info, *loaded.graph.output)}
     gone = [node for node in loaded.graph.node if node.op_type in operators]
     fed = [types.get(name) for node in gone for name in node.output if name]

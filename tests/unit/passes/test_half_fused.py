@@ -1,10 +1,16 @@
 """Fused and computed in float16, with weights of as many bits as are worth sending."""
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 from tests.support.berts import some_tokens
 from tests.support.compare import Load, cosines, unexpected
+from tests.support.installed import export_onnx, read_folder
+from tests.support.static_models import write_module
+from tests.support.tiny import WORDS
 
 from edgepack.errors import TargetError
 from edgepack.passes.half_fused import half_fused, pooling_nodes, rounded_mantissas
@@ -21,6 +27,16 @@ def test_the_encoder_is_float16_and_the_pooling_float32(load: Load) -> None:
     assert TensorProto.FLOAT not in {tensor.data_type for tensor in large}
     assert {"ReduceSum", "Sqrt"} <= {node.op_type for node in pooling_nodes(model)}
     assert cosines(model, halved, some_tokens()).min() > 0.9999
+
+
+def test_without_an_encoder_all_of_it_is_converted_and_runs(tmp_path: Path) -> None:
+    """A static model as a graph: no type of its values is known, but by inference."""
+    source = read_folder(write_module(tmp_path), name="table")
+    model = onnx.load(export_onnx(source, tmp_path / "model.onnx"))
+    notes: list[str] = []
+    halved = half_fused(model, notes.append)
+    assert notes == ["pooling in float16 too: no encoder is recognised"]
+    assert cosines(model, halved, some_tokens(vocabulary=len(WORDS))).min() > 0.999
 
 
 def test_fewer_bits_are_still_near(load: Load) -> None:

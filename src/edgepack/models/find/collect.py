@@ -44,7 +44,7 @@ def collect(
         ):
             get(name)
         return
-    chosen = hub_layout.weights_of(there, read.config, model, graph=asked.graph, context=context)
+    chosen = hub_layout.weights_of(there, read.config, model, graph=asked.graph, place=model, context=context)
     get(chosen)
     if chosen.endswith(".onnx"):
         parent = chosen.rpartition("/")[0]

@@ -38,7 +38,7 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
     if decision.kind == "static":
         return read_static_folder(folder, decision.evidence.card, asked)
     chosen = hub_layout.weights_of(
-        folder.names, folder.config, asked.name, graph=asked.graph, context=context
+        folder.names, folder.config, asked.name, graph=asked.graph, place=str(directory), context=context
     )
     weights = open_weights(folder, folder.directory / chosen)
     tokenizer = tokenizer_file(folder, context=context)

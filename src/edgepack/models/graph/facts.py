@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx
-from onnx import helper, shape_inference
+from onnx import helper
+
+from edgepack.errors import ModelError
+from edgepack.models.ort.shapes import with_shapes
 
 UNKNOWN = -1
 SMALL = 64
@@ -61,7 +64,9 @@ def _known(before: Sequence[int] | None, said: Sequence[int]) -> Sequence[int]:
 def _inferred(model: onnx.ModelProto) -> onnx.GraphProto:
     light = _without_weights(model)
     try:
-        return shape_inference.infer_shapes(light, data_prop=True).graph
+        return with_shapes(light, data_prop=True).graph
+    except ModelError:
+        raise
     except Exception:  # of operators that are newer than the onnx package; its classes are not importable
         return light.graph
 

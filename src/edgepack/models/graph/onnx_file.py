@@ -75,7 +75,11 @@ def external_locations(path: Path) -> tuple[str, ...]:
 def require_external_files(path: Path) -> tuple[Path, ...]:
     """Paths of them; raises ``ModelError`` when one is missing."""
     for location in external_locations(path):
-        if not (path.parent / location).is_file():
+        try:
+            is_there = (path.parent / location).is_file()
+        except OSError:  # a name that no file can have
+            is_there = False
+        if not is_there:
             raise ModelError(
                 f"{path.name} keeps its weights in {location}, which is not beside it",
                 hint="copy both files into one folder",

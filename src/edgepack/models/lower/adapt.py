@@ -18,6 +18,7 @@ from edgepack.models.graph.pooling import finish_vector, pool
 from edgepack.models.graph.sample_inputs import one_text, padded_batch
 from edgepack.models.graph.writer import INPUTS, OUTPUT, PREFIX, GraphWriter, embedding_output, token_input
 from edgepack.models.lower.clean import cleaned
+from edgepack.models.ort.memory import limited_memory, memory_to_try
 from edgepack.models.ort.newer import session_for
 from edgepack.models.ort.releases import running
 from edgepack.models.read.hub_layout import dimension_of
@@ -85,7 +86,9 @@ def longest_text_of_graph(file: Path, at_most: int, *, context: BuildContext) ->
     try:
         model = _cleaned(file, newer=True)
         _take_inputs(model, file, _unused_prefix(model))
-        session = session_for(model.SerializeToString(), name=file.name, context=context)
+        content = model.SerializeToString()
+        with limited_memory(file.name, memory_to_try(len(content))):
+            session = session_for(content, name=file.name, context=context)
     except EdgepackError:
         return at_most
 
@@ -94,6 +97,8 @@ def longest_text_of_graph(file: Path, at_most: int, *, context: BuildContext) ->
     def takes(tokens: int) -> bool:
         try:
             session.run(names, one_text(model, tokens))
+        except EdgepackError:
+            raise
         except Exception:  # the binding raises a class of its own for each status
             return False
         return True
@@ -188,10 +193,14 @@ def _cast_input(model: onnx.ModelProto, name: str, kind: int, prefix: str) -> No
 
 def _try_out(model: onnx.ModelProto, file: Path, context: BuildContext | None) -> Mapping[str, np.ndarray]:
     """Run the model on a small batch with padding: every output by its name."""
-    session = session_for(model.SerializeToString(), name=file.name, context=context)
-    names = [each.name for each in session.get_outputs()]
+    content = model.SerializeToString()
     try:
-        values = session.run(names, padded_batch(model))
+        with limited_memory(file.name, memory_to_try(len(content))):
+            session = session_for(content, name=file.name, context=context)
+            names = [each.name for each in session.get_outputs()]
+            values = session.run(names, padded_batch(model))
+    except EdgepackError:
+        raise
     except Exception as error:  # the binding raises a class of its own for each status
         raise ModelError(
             f"{file.name} cannot be run: {str(error).strip().splitlines()[-1]}",

@@ -1,8 +1,10 @@
 """Loading other exporters' graphs: whole, in an opset that ONNX Runtime runs, without what they say about their author's machine."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import TensorProto, numpy_helper, version_converter
 
@@ -14,6 +16,7 @@ from edgepack.models.graph.widen import is_half, widen
 from edgepack.models.graph.writer import IR_VERSION, OPSET
 from edgepack.models.lower.folding import folded
 from edgepack.models.lower.opset import lower_opset
+from edgepack.models.ort.memory import limited_memory, memory_to_try
 
 OLDEST_OPSET = 13
 """The first in which the axes of Squeeze, Unsqueeze and ReduceSum are inputs, as our nodes have them."""
@@ -27,7 +30,8 @@ def cleaned(file: Path, *, lower: bool = True) -> onnx.ModelProto:
     initializers, and none in half precision. Without ``lower`` it stays in its own opset, for a newer release.
 
     Raises ``ModelError`` when it is no ONNX model or its external data are missing or cut short, and
-    ``UnsupportedModelError`` when it is too large for one file or of an opset that cannot be converted.
+    ``UnsupportedModelError`` when it is too large for one file, makes large constants of little, or is of an opset that
+    cannot be converted.
     """
     read_graph(file)
     external = require_external_files(file)
@@ -37,6 +41,11 @@ def cleaned(file: Path, *, lower: bool = True) -> onnx.ModelProto:
             hint="use the model's safetensors, or a smaller model",
         )
     model = _load(file)
+    with limited_memory(file.name, memory_to_try(model.ByteSize())):
+        return _cleaned(model, file, lower=lower)
+
+
+def _cleaned(model: onnx.ModelProto, file: Path, *, lower: bool) -> onnx.ModelProto:
     declare_domain(model)
     _require_one_opset(model, file)
     _require_numbers(model, file)
@@ -52,7 +61,7 @@ def cleaned(file: Path, *, lower: bool = True) -> onnx.ModelProto:
         widen(model)
     if lower:
         # What another tool has quantized is taken as it is: folded, its integers would become floats again.
-        return model if quantized_by(model) else folded(model)
+        return model if quantized_by(model) else folded(model, file.name)
     _name_nodes(model)
     return model
 
@@ -92,22 +101,31 @@ def _require_one_opset(model: onnx.ModelProto, file: Path) -> None:
 
 
 def _require_numbers(model: onnx.ModelProto, file: Path) -> None:
-    """Raise ``ModelError`` for a weight that is not a number; infinite ones occur in masks."""
+    """Raise ``ModelError`` for a weight that is not all there or not a number; infinite ones occur in masks."""
+    constants = [each.t for node in model.graph.node for each in node.attribute if each.HasField("t")]
+    for tensor in constants:
+        _values(tensor, file)
     for tensor in model.graph.initializer:
-        if tensor.data_type not in FLOATS:
-            continue
-        try:
-            is_sound = not np.isnan(numpy_helper.to_array(tensor)).any()
-        except ValueError as error:  # external data cut short
-            raise ModelError(
-                f"{file.name} cannot be read with its external data: {tensor.name}: {error}",
-                hint="a file is damaged or was not downloaded whole; fetch the model again",
-            ) from error
-        if not is_sound:
+        values = _values(tensor, file)
+        if values is not None and tensor.data_type in FLOATS and np.isnan(values).any():
             raise ModelError(
                 f"{file.name}: {tensor.name} holds NaN",
                 hint="the model was damaged in training or conversion; get it again",
             )
+
+
+def _values(tensor: onnx.TensorProto, file: Path) -> npt.NDArray[Any] | None:
+    """A tensor's values; ``None`` for a kind of number that is none, which whoever runs the graph refuses."""
+    try:
+        values: npt.NDArray[Any] = numpy_helper.to_array(tensor)
+    except ValueError as error:  # more or fewer bytes than its shape says
+        raise ModelError(
+            f"{file.name} cannot be read with its external data: {tensor.name}: {error}",
+            hint="a file is damaged or was not downloaded whole; fetch the model again",
+        ) from error
+    except (KeyError, TypeError):
+        return None
+    return values
 
 
 def _in_known_opset(model: onnx.ModelProto, file: Path) -> onnx.ModelProto:

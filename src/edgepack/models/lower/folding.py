@@ -11,10 +11,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from edgepack.errors import ModelError
 from edgepack.models.ort.session import open_session, session_options
 
 SMALL = 1 << 12
 """Elements of a value that is folded whatever makes it."""
+LARGEST_MADE = 1 << 28
+"""Bytes of values that are made of others, beside as many as the file has."""
 REARRANGING = ("Concat", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that make nothing larger than what they take; so large a weight is folded, too."""
 DIFFERENT_EACH_TIME = (
@@ -28,13 +31,16 @@ DIFFERENT_EACH_TIME = (
 NO_ARRAY = (TensorProto.STRING, TensorProto.UNDEFINED)
 
 
-def folded(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same function without such nodes, in place; the weights that come of them are initializers."""
+def folded(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """The same function without such nodes, in place; the weights that come of them are initializers.
+
+    Raises ``ModelError`` about ``name`` where these are many times what the file has.
+    """
     if any(True for node in model.graph.node for _ in _nested(node)):
         return model  # a branch may take any value by its name
     _merge_twin_weights(model.graph)
     _merge_twins(model.graph)
-    _fold_constants(model)
+    _fold_constants(model, name)
     return model
 
 
@@ -96,7 +102,7 @@ def _what_it_does(node: onnx.NodeProto) -> bytes:
     return bytes(anonymous.SerializeToString(deterministic=True))
 
 
-def _fold_constants(model: onnx.ModelProto) -> None:
+def _fold_constants(model: onnx.ModelProto, called: str) -> None:
     graph = model.graph
     weights = {tensor.name: tensor for tensor in graph.initializer}
     inputs = {each.name for each in graph.input}
@@ -119,6 +125,12 @@ def _fold_constants(model: onnx.ModelProto) -> None:
         values = dict(zip(wanted, _computed(model, constant, weights, wanted), strict=True))
     except Exception:  # a damaged graph: whoever runs it as a whole says why, by the file's name
         return
+    size = sum(value.nbytes for value in values.values())
+    if size > LARGEST_MADE + model.ByteSize():
+        raise ModelError(
+            f"{called} makes {size / 1e9:.1f} GB of constants that have {model.ByteSize() / 1e9:.1f}",
+            hint="export the model again; masks and positions are made for the text at hand",
+        )
     given = outputs & made
     del graph.node[:]
     graph.node.extend(rest)

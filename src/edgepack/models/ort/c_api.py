@@ -1,27 +1,38 @@
-"""ONNX Runtime through its C API: one session, int token ids in, float32 vectors out.
-
-Standard library only, and nothing of edgepack: this file also runs by itself under ``python -I -S``.
+"""ONNX Runtime through its C API: a model on another library than the installed package's.
 
 The functions sit in a table, ``OrtApi``, that only ever grows (upstream guards the order with static_asserts), so that
 version 5 of it serves every library since 1.5: https://onnxruntime.ai/docs/api/c/struct_ort_api.html
 """
 
-from __future__ import annotations
-
 import ctypes
-import mmap
 import os
-from array import array
-from collections.abc import Sequence
-from ctypes import CFUNCTYPE, POINTER, addressof, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from collections.abc import Mapping, Sequence
+from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from edgepack.models.ort.memory import limited_memory, memory_for
+
+Array = npt.NDArray[np.generic]
 API_VERSION = 5
 LOG_FATAL = 4
 ARENA_ALLOCATOR = 1
 DEFAULT_MEMORY = 0
-FLOAT32, INT32, INT64 = 1, 6, 7
-TYPE_CODES = {INT32: "i", INT64: "q"}
+TENSOR_TYPES: Mapping[int, type[np.generic]] = {
+    1: np.float32,
+    2: np.uint8,
+    3: np.int8,
+    6: np.int32,
+    7: np.int64,
+    9: np.bool_,
+    10: np.float16,
+    11: np.float64,
+}
+"""ONNX's element types."""
+_CODES = {np.dtype(kind): code for code, kind in TENSOR_TYPES.items()}
 
 # name: (slot in OrtApi, argument types: p pointer, s string, z size_t, i int or enum); each answers with an OrtStatus*.
 SLOTS: dict[str, tuple[int, str]] = {
@@ -30,7 +41,6 @@ SLOTS: dict[str, tuple[int, str]] = {
     "CreateSessionFromArray": (8, "ppzpp"),
     "Run": (9, "ppppzpzp"),
     "CreateSessionOptions": (10, "p"),
-    "DisableMemPattern": (17, "p"),
     "SetSessionLogSeverityLevel": (22, "pi"),
     "SetIntraOpNumThreads": (24, "pi"),
     "SessionGetInputCount": (30, "pp"),
@@ -49,7 +59,6 @@ SLOTS: dict[str, tuple[int, str]] = {
     "CreateCpuMemoryInfo": (69, "iip"),
     "AllocatorFree": (76, "pp"),
     "GetAllocatorWithDefaultOptions": (78, "p"),
-    "AddSessionConfigEntry": (130, "pss"),
 }
 TYPES = {"p": c_void_p, "s": c_char_p, "z": c_size_t, "i": c_int}
 GET_ERROR_MESSAGE = 2
@@ -93,7 +102,7 @@ class Api:
         table = base.get_api(API_VERSION) if not minor.isdigit() or int(minor) >= API_VERSION else None
         if not table:
             raise OrtError(f"ONNX Runtime {self.version} does not offer version {API_VERSION} of its C API")
-        last = max(slot for slot, _ in SLOTS.values())
+        last = max(*(slot for slot, _ in SLOTS.values()), *RELEASE.values())
         slots = [slot or 0 for slot in (c_void_p * (last + 1)).from_address(table)]
         self._message = CFUNCTYPE(c_char_p, c_void_p)(slots[GET_ERROR_MESSAGE])
         self._release_status = CFUNCTYPE(None, c_void_p)(slots[RELEASE_STATUS])
@@ -128,191 +137,115 @@ class Api:
             pointer.value = None
 
 
-class Session:
-    """A text-embedding model on an ONNX Runtime library.
+class Named(NamedTuple):
+    """An input or output of a session."""
 
-    ``model`` is a ``.ort`` file, which is mapped and used in place, or any other file that the library can read.
-    Inputs are integers [batch, sequence]; the first output must be float32 [batch, dimension]. Raises ``OrtError``.
+    name: str
+    dtype: type[np.generic] | None = None
+    """``None``: NumPy does not have it, or it is no tensor."""
+
+
+class Session:
+    """A model, as a file or its bytes, on a library of ONNX Runtime.
+
+    Raises ``OrtError``, and ``ModelError`` where it takes more memory than there is.
     """
 
     def __init__(
-        self, library: os.PathLike[str] | str, model: os.PathLike[str] | str, threads: int = 1
+        self,
+        library: os.PathLike[str] | str,
+        model: Path | bytes,
+        *,
+        name: str = "the model",
+        threads: int = 0,
     ) -> None:
-        self._api = Api(library)
-        self._mapping: mmap.mmap | None = None
-        self._bytes: ctypes.Array[ctypes.c_char] | None = None
-        self._env, self._options, self._session, self._memory = (c_void_p() for _ in range(4))
-        self.runtime_version = self._api.version
-        try:
-            self._open(os.fspath(model), threads)
-            self.inputs, self._codes = self._describe_inputs()
-            self.output, self.output_dimension = self._describe_output()
-        except BaseException:
-            self.close()
-            raise
-
-    def _open(self, model: str, threads: int) -> None:
-        api = self._api
-        self._env = api.make("CreateEnv", LOG_FATAL, b"embed")
+        """``threads``: 0 for as many as there are cores."""
+        self._called, self._limit = name, memory_for()
+        self._api = api = Api(library)
+        self.runtime_version = api.version
+        self._env = api.make("CreateEnv", LOG_FATAL, b"edgepack")
         self._memory = api.make("CreateCpuMemoryInfo", ARENA_ALLOCATOR, DEFAULT_MEMORY)
-        self._options = api.make("CreateSessionOptions")
-        api.call("SetSessionLogSeverityLevel", self._options, LOG_FATAL)
-        api.call("SetIntraOpNumThreads", self._options, threads)
-        # As the program has it: a pattern for each shape of a batch is memory that only grows.
-        api.call("DisableMemPattern", self._options)
-        # A thread that waits for work must not burn a device's battery.
-        self._configure("session.intra_op.allow_spinning", "0")
-        if not model.endswith(".ort"):
-            self._session = api.make("CreateSession", self._env, os.fsencode(model), self._options)
-            return
-        self._configure("session.load_model_format", "ORT")
-        self._configure("session.use_ort_model_bytes_directly", "1")
-        self._configure("session.use_ort_model_bytes_for_initializers", "1")
-        content = self._map_file(model)
-        # addressof and not ctypes.cast: a cast pointer keeps the mapping alive for ever.
-        self._session = api.make(
-            "CreateSessionFromArray", self._env, addressof(content), len(content), self._options
-        )
-
-    def _configure(self, key: str, value: str) -> None:
-        self._api.call("AddSessionConfigEntry", self._options, key.encode(), value.encode())
-
-    def _map_file(self, path: str) -> ctypes.Array[ctypes.c_char]:
+        options = api.make("CreateSessionOptions")
         try:
-            with Path(path).open("rb") as stream:
-                # A private copy-on-write mapping: ctypes takes only writable memory; nobody writes.
-                mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
-        except (OSError, ValueError) as error:
-            raise OrtError(f"cannot map {path}: {error}") from error
-        self._mapping = mapped
-        self._bytes = (ctypes.c_char * len(mapped)).from_buffer(mapped)
-        return self._bytes
-
-    def _describe_inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the model's inputs, and the array type code of each."""
-        names, codes = [], []
-        for index in range(self._api.number("SessionGetInputCount", self._session)):
-            name = self._name("SessionGetInputName", index)
-            kind, _ = self._tensor_type("SessionGetInputTypeInfo", index)
-            if kind not in TYPE_CODES:
-                raise OrtError(f"input {name} of the model is not int64 or int32")
-            names.append(name)
-            codes.append(TYPE_CODES[kind])
-        return tuple(names), tuple(codes)
-
-    def _describe_output(self) -> tuple[str, int | None]:
-        """Name and width of the first output; the width is None where the model does not say it."""
-        if not self._api.number("SessionGetOutputCount", self._session):
-            raise OrtError("the model has no output")
-        name = self._name("SessionGetOutputName", 0)
-        kind, shape = self._tensor_type("SessionGetOutputTypeInfo", 0)
-        if kind != FLOAT32 or len(shape) != 2:
-            raise OrtError(f"output {name} of the model is not float32 [batch, dimension]")
-        return name, shape[1] if shape[1] > 0 else None
-
-    def _name(self, function: str, index: int) -> str:
-        allocator = self._api.make("GetAllocatorWithDefaultOptions")
-        pointer = self._api.make(function, self._session, index, allocator)
-        try:
-            return ctypes.string_at(pointer).decode()
+            api.call("SetSessionLogSeverityLevel", options, LOG_FATAL)
+            api.call("SetIntraOpNumThreads", options, threads)
+            with limited_memory(name, self._limit):
+                self._session = self._create(model, options)
         finally:
-            self._api.call("AllocatorFree", allocator, pointer)
+            api.release("SessionOptions", options)
 
-    def _tensor_type(self, function: str, index: int) -> tuple[int, list[int]]:
-        info = self._api.make(function, self._session, index)
+    def _create(self, model: Path | bytes, options: c_void_p) -> c_void_p:
+        if isinstance(model, bytes):
+            return self._api.make("CreateSessionFromArray", self._env, model, len(model), options)
+        return self._api.make("CreateSession", self._env, os.fsencode(model), options)
+
+    def get_inputs(self) -> Sequence[Named]:
+        return self._named("Input")
+
+    def get_outputs(self) -> Sequence[Named]:
+        return self._named("Output")
+
+    def run(self, names: Sequence[str], feed: Mapping[str, Array]) -> Sequence[Array]:
+        """Values of these outputs for these inputs, in order."""
+        # The C API does not miss an input that is not fed: it reads what is not there.
+        if absent := [each.name for each in self.get_inputs() if each.name not in feed]:
+            raise OrtError(f"the model has inputs that are not fed: {', '.join(absent)}")
+        arrays = [np.ascontiguousarray(value) for value in feed.values()]
+        values = (c_void_p * len(arrays))(*(self._tensor(each).value for each in arrays))
+        outputs = (c_void_p * len(names))()
+        asked = (c_char_p * len(feed))(*(name.encode() for name in feed))
+        wanted = (c_char_p * len(names))(*(name.encode() for name in names))
+        try:
+            with limited_memory(self._called, self._limit):
+                self._api.call(
+                    "Run", self._session, None, asked, values, len(arrays), wanted, len(names), byref(outputs)
+                )
+                return [self._array(c_void_p(each)) for each in outputs]
+        finally:
+            for each in (*values, *outputs):
+                self._api.release("Value", c_void_p(each))
+
+    def _named(self, kind: str) -> list[Named]:
+        api, found = self._api, []
+        allocator = api.make("GetAllocatorWithDefaultOptions")
+        for index in range(api.number(f"SessionGet{kind}Count", self._session)):
+            pointer = api.make(f"SessionGet{kind}Name", self._session, index, allocator)
+            found.append(Named(ctypes.string_at(pointer).decode(), self._dtype(kind, index)))
+            api.call("AllocatorFree", allocator, pointer)
+        return found
+
+    def _dtype(self, kind: str, index: int) -> type[np.generic] | None:
+        info = self._api.make(f"SessionGet{kind}TypeInfo", self._session, index)
         try:
             tensor = self._api.make("CastTypeInfoToTensorInfo", info)  # belongs to info
-            if not tensor:
-                raise OrtError("an input or output of the model is not a tensor")
-            return self._type_and_shape(tensor)
+            code = self._api.number("GetTensorElementType", tensor, kind=c_int) if tensor else 0
+            return TENSOR_TYPES.get(code)
         finally:
             self._api.release("TypeInfo", info)
 
-    def _type_and_shape(self, tensor: c_void_p) -> tuple[int, list[int]]:
-        kind = self._api.number("GetTensorElementType", tensor, kind=c_int)
-        rank = self._api.number("GetDimensionsCount", tensor)
-        shape = (c_int64 * rank)()
-        self._api.call("GetDimensions", tensor, shape, rank)
-        return kind, list(shape)
-
-    def run(
-        self,
-        ids: Sequence[Sequence[int]],
-        mask: Sequence[Sequence[int]],
-        types: Sequence[Sequence[int]] | None = None,
-    ) -> list[array[float]]:
-        """Vectors, float32 [dimension] each, of a batch of token ids; all rows must be equally long.
-
-        ``types`` are token type ids; zeros where the model wants them and none are given.
-        """
-        length = len(ids[0]) if ids else 0
-        feeds = {"input_ids": ids, "attention_mask": mask}
-        if types is not None:
-            feeds["token_type_ids"] = types
-        elif "token_type_ids" in self.inputs:
-            feeds["token_type_ids"] = [[0] * length] * len(ids)
-        # The C API does not miss an input that is not fed: it reads what is not there.
-        if absent := [name for name in self.inputs if name not in feeds]:
-            raise OrtError(f"the model wants {', '.join(absent)}, which a text does not give")
-        if not length or any(len(row) != length for name in self.inputs for row in feeds[name]):
-            raise OrtError("the rows of a batch must be equally long and not empty")
-        if any(len(feeds[name]) != len(ids) for name in self.inputs):
-            raise OrtError("token ids, mask and types must have as many rows as each other")
-        columns = [
-            array(code, (number for row in feeds[name] for number in row))
-            for name, code in zip(self.inputs, self._codes, strict=True)
-        ]
-        return self._run(columns, len(ids), length)
-
-    def _run(self, columns: list[array[int]], batch: int, length: int) -> list[array[float]]:
-        if not self._session:
-            raise OrtError("the session is closed")
-        api, count = self._api, len(columns)
-        shape = (c_int64 * 2)(batch, length)
-        values = (c_void_p * count)()
-        names = (c_char_p * count)(*(name.encode() for name in self.inputs))
-        output_name = (c_char_p * 1)(self.output.encode())
-        output = c_void_p()
-        try:
-            for index, column in enumerate(columns):
-                values[index] = self._tensor(column, shape).value
-            api.call("Run", self._session, None, names, values, count, output_name, 1, byref(output))
-            return self._rows(output, batch)
-        finally:
-            for value in (*values, output.value):
-                api.release("Value", c_void_p(value))
-
-    def _tensor(self, column: array[int], shape: ctypes.Array[c_int64]) -> c_void_p:
-        address, items = column.buffer_info()
-        size = items * column.itemsize
-        kind = INT64 if column.typecode == "q" else INT32
+    def _tensor(self, array: Array) -> c_void_p:
+        shape = (c_int64 * array.ndim)(*array.shape)
         return self._api.make(
-            "CreateTensorWithDataAsOrtValue", self._memory, address, size, shape, len(shape), kind
+            "CreateTensorWithDataAsOrtValue",
+            self._memory,
+            c_void_p(array.ctypes.data),
+            c_size_t(array.nbytes),
+            shape,
+            array.ndim,
+            _CODES[array.dtype],
         )
 
-    def _rows(self, output: c_void_p, batch: int) -> list[array[float]]:
-        info = self._api.make("GetTensorTypeAndShape", output)
+    def _array(self, value: c_void_p) -> Array:
+        """A copy of what a value holds."""
+        api = self._api
+        info = api.make("GetTensorTypeAndShape", value)
         try:
-            kind, shape = self._type_and_shape(info)
+            kind = api.number("GetTensorElementType", info, kind=c_int)
+            rank = api.number("GetDimensionsCount", info)
+            shape = (c_int64 * rank)()
+            api.call("GetDimensions", info, shape, rank)
         finally:
-            self._api.release("TensorTypeAndShapeInfo", info)
-        if kind != FLOAT32 or len(shape) != 2 or shape[0] != batch:
-            raise OrtError(f"the model gave a tensor of shape {shape}, not [{batch}, dimension]")
-        data = ctypes.string_at(self._api.make("GetTensorMutableData", output), batch * shape[1] * 4)
-        width = shape[1] * 4
-        return [array("f", data[start : start + width]) for start in range(0, len(data), width)]
-
-    def close(self) -> None:
-        """Free everything; the session cannot be used afterwards."""
-        self._api.release("Session", self._session)
-        self._api.release("SessionOptions", self._options)
-        self._api.release("MemoryInfo", self._memory)
-        self._api.release("Env", self._env)
-        # The array holds on to the mapping.
-        self._bytes = self._mapping = None
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+            api.release("TensorTypeAndShapeInfo", info)
+        made = np.empty(tuple(shape), TENSOR_TYPES[kind])
+        ctypes.memmove(made.ctypes.data, api.make("GetTensorMutableData", value).value or 0, made.nbytes)
+        return made

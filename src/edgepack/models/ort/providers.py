@@ -12,8 +12,8 @@ from importlib.resources import files
 from typing import Any, Literal
 
 import onnx
-from onnx import shape_inference
 
+from edgepack.models.ort.shapes import with_shapes
 from edgepack.toml_schema import load_toml
 
 Form = Literal["fused", "as exported", "as exported, 1 text of 128 tokens"]
@@ -130,4 +130,4 @@ def _fixed(model: onnx.ModelProto) -> onnx.ModelProto:
     for given in copy.graph.input:
         for dim, size in zip(given.type.tensor_type.shape.dim, (FIXED_BATCH, FIXED_TOKENS), strict=False):
             dim.dim_value = size
-    return shape_inference.infer_shapes(copy)
+    return with_shapes(copy)

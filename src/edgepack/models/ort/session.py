@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.ort.memory import limited_memory, memory_for
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -38,21 +40,42 @@ def open_session(
     ``disabled`` are the optimizers of ONNX Runtime that leave the graph alone.
 
     Raises ``UnsupportedModelError`` when no kernel implements one of the model's operators, ``ModelError`` when the
-    file is no model or is damaged.
+    file is no model, is damaged, or needs more memory than there is.
     """
-    import onnxruntime
-
+    called = name or ("the model" if isinstance(model, bytes) else model.name)
     try:
-        return onnxruntime.InferenceSession(
-            model if isinstance(model, bytes) else str(model),
-            options or session_options(),
-            providers=["CPUExecutionProvider"],
-            disabled_optimizers=list(disabled),
-        )
+        limit = memory_for()
+        with limited_memory(called, limit):
+            return _session_class()(
+                called,
+                limit,
+                model if isinstance(model, bytes) else str(model),
+                options or session_options(),
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=list(disabled),
+            )
     except Exception as error:  # the binding raises a class of its own for each status
         if not type(error).__module__.startswith("onnxruntime"):
             raise
-        raise _refusal(name or ("the model" if isinstance(model, bytes) else model.name), error) from error
+        raise _refusal(called, error) from error
+
+
+@cache
+def _session_class() -> type[onnxruntime.InferenceSession]:
+    """Sessions that let this process have no more than so much memory when they run."""
+    import onnxruntime
+
+    class LimitedSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # untyped
+        def __init__(self, called: str, limit: int, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            self._called, self._limit = called, limit
+
+        def run(self, *given: Any, **named: Any) -> list[Any]:
+            with limited_memory(self._called, self._limit):
+                values: list[Any] = super().run(*given, **named)
+                return values
+
+    return LimitedSession
 
 
 LONGEST = 4000

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from edgepack.errors import ModelError
+from edgepack.errors import ModelError, reason_of
 from edgepack.models.ort.canonical import IDENTIFIER
 from edgepack.models.ort.flat import integers, number, root, table_at, tables, text, vector_length
 
@@ -35,7 +35,7 @@ def tensors_of(file: Path) -> list[Tensor]:
             raise ModelError("its tensors have more bytes than the file")
     # What readers of damaged files raise has no class in common.
     except Exception as error:
-        raise ModelError(f"{file.name} cannot be read: {error}") from error
+        raise ModelError(f"{file.name} cannot be read: {reason_of(error)}") from error
     return found
 
 

@@ -117,21 +117,27 @@ def require_model(names: Iterable[str], model: str) -> None:
         raise in_gguf(model)
 
 
-def require_config(names: Iterable[str], model: str) -> None:
-    """Raise ``ModelError`` when there is no config.json."""
+def require_config(names: Iterable[str], model: str, *, place: str) -> None:
+    """Raise ``ModelError`` when there is no config.json; ``place`` is the folder as a command takes it."""
     there = sorted(names)
     if "config.json" not in there:
         graphs = [name for name in there if name.endswith(".onnx")]
         raise ModelError(
             f"{model} has no config.json",
-            hint=f"name the graph itself: {model}/{graphs[0]}, with a tokenizer.json beside it"
+            hint=f"name the graph itself: {place}/{graphs[0]}, with a tokenizer.json beside it"
             if graphs
             else "a model folder has config.json, tokenizer.json and model.safetensors (or an .onnx file)",
         )
 
 
 def weights_of(
-    names: Iterable[str], config: Mapping[str, Any], model: str, *, graph: str, context: BuildContext
+    names: Iterable[str],
+    config: Mapping[str, Any],
+    model: str,
+    *,
+    graph: str,
+    place: str,
+    context: BuildContext,
 ) -> str:
     """The file with a model's numbers: that ``graph``, or what ``choose_weights`` takes; raises as that does, and ``ModelError`` for a
     folder that lacks what goes with it.
@@ -139,7 +145,7 @@ def weights_of(
     require_tokenizer(names, model)
     if graph:
         return graph
-    require_config(names, model)
+    require_config(names, model, place=place)
     return choose_weights(names, config, model, context=context)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, models
 
 from edgepack.runner.tokenizer.code_point_tables import two_stage
-from edgepack.runner.tokenizer.code_points import CHUNK, LIMIT, code_points
+from edgepack.runner.tokenizer.code_points import LIMIT, characters, runs
 from edgepack.runner.tokenizer.sections import u32
 from edgepack.runner.tokenizer.trie import build_trie
 
@@ -66,15 +66,13 @@ def word_points() -> bytes:
     asked.add_tokens([AddedToken(ASKED, single_word=True, normalized=False)])
     found = asked.token_to_id(ASKED)
     kinds = bytearray(LIMIT)
-    points = code_points()
-    for start in range(0, len(points), CHUNK):
-        chunk = points[start : start + CHUNK]
-        encoding = asked.encode("".join(f"{chr(point)}{ASKED} " for point in chunk))
+    for run in runs(characters()):
+        encoding = asked.encode("".join(f"{letter}{ASKED} " for letter in run))
         alone = {
             first
             for number, (first, _) in zip(encoding.ids, encoding.offsets, strict=True)
             if number == found
         }
-        for index, point in enumerate(chunk):
-            kinds[point] = 3 * index + 1 not in alone
+        for index, letter in enumerate(run):
+            kinds[ord(letter)] = 3 * index + 1 not in alone
     return bytes(kinds)

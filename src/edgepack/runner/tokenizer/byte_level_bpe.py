@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import pre_tokenizers
 
 from edgepack.runner.tokenizer.code_point_tables import two_stage
-from edgepack.runner.tokenizer.code_points import CHUNK, LIMIT, code_points
+from edgepack.runner.tokenizer.code_points import LIMIT, characters, runs
 from edgepack.runner.tokenizer.sections import u24, u32
 from edgepack.runner.tokenizer.trie import build_trie
 from edgepack.runner.tokenizer.unsupported import unsupported
@@ -103,22 +103,19 @@ def character_kinds() -> bytes:
     """For each code point what GPT-2's pattern takes it for, found by asking the library: once in a process."""
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     kinds = bytearray(LIMIT)
-    points = code_points()
-    for start in range(0, len(points), CHUNK):
-        chunk = points[start : start + CHUNK]
-        if (kind := _kind_of_all(chunk, splitter.pre_tokenize_str)) is not None:
-            for point in chunk:
-                kinds[point] = kind
+    for run in runs(characters()):
+        if (known := _kind_of_all(run, splitter.pre_tokenize_str)) is not None:
+            for letter in run:
+                kinds[ord(letter)] = known
             continue
-        text = "".join(f"a{chr(point)}\n1{chr(point)}\n!{chr(point)}\n" for point in chunk)
+        text = "".join(f"a{letter}\n1{letter}\n!{letter}\n" for letter in run)
         begins = {span[0] for _, span in splitter.pre_tokenize_str(text)}
-        for index, point in enumerate(chunk):
+        for index, letter in enumerate(run):
             joins = [9 * index + 3 * kind + 1 not in begins for kind in range(3)]
-            kinds[point] = LETTER if joins[0] else NUMBER if joins[1] else OTHER if joins[2] else SPACE
+            kinds[ord(letter)] = LETTER if joins[0] else NUMBER if joins[1] else OTHER if joins[2] else SPACE
     return bytes(kinds)
 
 
-def _kind_of_all(points: Sequence[int], split: Callable[[str], list[Any]]) -> int | None:
+def _kind_of_all(run: str, split: Callable[[str], list[Any]]) -> int | None:
     """Kind of a whole run of letters, or of other characters: it joins one that is known. Most runs are such."""
-    run = "".join(map(chr, points))
-    return next((kind for kind, known in ((LETTER, "a"), (OTHER, "!")) if len(split(known + run)) == 1), None)
+    return next((kind for kind, known in ((OTHER, "!"), (LETTER, "a")) if len(split(known + run)) == 1), None)

@@ -6,7 +6,8 @@ written down here: each is read off the library's own answers.
 
 import json
 import unicodedata
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,8 +25,14 @@ Normalize = Callable[[str], str]
 
 
 @cache
-def code_points() -> tuple[int, ...]:
-    return (*range(SURROGATES.start), *range(SURROGATES.stop, LIMIT))
+def characters() -> str:
+    """All that there are, in order."""
+    return "".join(map(chr, (*range(SURROGATES.start), *range(SURROGATES.stop, LIMIT))))
+
+
+def runs(letters: str) -> Iterator[str]:
+    """Runs of characters that are asked about at once."""
+    return (letters[start : start + CHUNK] for start in range(0, len(letters), CHUNK))
 
 
 def bare_tokenizer(**components: Any) -> Tokenizer:
@@ -56,15 +63,15 @@ def answers(normalize: Normalize, texts: Sequence[str]) -> list[str]:
     return found
 
 
-def changes(normalize: Normalize, texts: Sequence[str]) -> dict[int, str]:
-    """Place in ``texts`` → what becomes of it, for those that are changed; most runs of code points are not."""
-    found: dict[int, str] = {}
-    for start in range(0, len(texts), CHUNK):
-        chunk = texts[start : start + CHUNK]
-        together = BAR + BAR.join(chunk) + BAR
+def changes(normalize: Normalize, letters: str, *, before: str = "", after: str = "") -> dict[str, str]:
+    """Character → what becomes of it between ``before`` and ``after``, for those that are changed; most runs are not."""
+    found: dict[str, str] = {}
+    for run in runs(letters):
+        together = BAR + before + (after + BAR + before).join(run) + after + BAR
         if normalize(together) != together:
-            made = answers(normalize, chunk)
-            found |= {start + at: text for at, text in enumerate(made) if text != chunk[at]}
+            texts = [before + letter + after for letter in run]
+            made = zip(run, texts, answers(normalize, texts), strict=True)
+            found |= {letter: answer for letter, text, answer in made if answer != text}
     return found
 
 
@@ -83,17 +90,16 @@ def barriers(normalize: Normalize, points: Sequence[int]) -> set[int]:
 def mark_orders() -> dict[int, int]:
     """Code point → a number that orders marks as their canonical combining classes do; starters are left out."""
     nfd = normalizers.NFD().normalize_str
-    texts = [*map(chr, code_points())]
-    classes = dict(zip(map(unicodedata.combining, reversed(texts)), reversed(texts), strict=True))
+    letters = characters()
+    classes = dict(zip(map(unicodedata.combining, reversed(letters)), reversed(letters), strict=True))
     ordered = [classes[number] for number in sorted(classes) if number]
-    decomposed = changes(nfd, texts)
-    marks = [text for at, text in enumerate(texts) if at not in decomposed]
-    lowest, highest = ordered[0], ordered[-1]
-    before = changes(nfd, [mark + lowest for mark in marks])
-    after = changes(nfd, [highest + mark for mark in marks])
+    whole = letters.translate(dict.fromkeys(map(ord, changes(nfd, letters))))
+    moved = changes(nfd, whole, after=ordered[0]) | changes(nfd, whole, before=ordered[-1])
+    # A mark changes places with those of lower classes; what Python alone knows as a mark changes places with none.
+    known = [other for other in ordered if other in moved]
     return {
-        ord(marks[at]): 1 + sum(nfd(marks[at] + other) != marks[at] + other for other in ordered)
-        for at in sorted({*before, *after})
+        ord(mark): 1 + bisect_left(known, True, key=lambda other: nfd(mark + other) == mark + other)
+        for mark in sorted(moved)
     }
 
 
@@ -103,40 +109,37 @@ def piece_kinds(pre_tokenizer: Any) -> bytearray:
     0: nothing, 1: takes it out and parts what is around it, 2: makes it a piece of its own.
     """
     kinds = bytearray(LIMIT)
-    points = code_points()
-    for start in range(0, len(points), CHUNK):
-        chunk = points[start : start + CHUNK]
-        text = "a" + "a".join(map(chr, chunk)) + "a"
+    for run in runs(characters()):
+        text = "a" + "a".join(run) + "a"
         spans = [span for _, span in pre_tokenizer.pre_tokenize_str(text)]
+        if len(spans) == 1:
+            continue
         alone = {first for first, end in spans if end == first + 1}
         inside = bytearray(len(text))
         for first, end in spans:
             inside[first:end] = b"\1" * (end - first)
-        for index, point in enumerate(chunk):
-            place = 2 * index + 1
-            if not inside[place]:
-                kinds[point] = 1
-            elif place in alone:
-                kinds[point] = 2
+        for place, letter in enumerate(text):
+            if place % 2 and not inside[place]:
+                kinds[ord(letter)] = 1
+            elif place % 2 and place in alone:
+                kinds[ord(letter)] = 2
     return kinds
 
 
 def normal_forms(normalizer: Normalizer) -> dict[int, str]:
     """Code point → what the normalizer makes of it, for those that it changes."""
-    points = code_points()
-    made = changes(normalizer.normalize_str, [*map(chr, points)])
-    return {points[at]: text for at, text in made.items()}
+    made = changes(normalizer.normalize_str, characters())
+    return {ord(letter): text for letter, text in made.items()}
 
 
 @cache
 def compositions() -> list[tuple[int, int, int]]:
     """Two code points and the one that NFC makes of them, sorted; without Hangul, which is counted out."""
     composed, decomposed = normalizers.NFC().normalize_str, normalizers.NFD().normalize_str
-    points = [chr(point) for point in code_points() if not 0xAC00 <= point < 0xD7A4]
     parts = [
         (whole, made[:-1], made[-1])
-        for whole, made in zip(points, answers(decomposed, points), strict=True)
-        if len(made) > 1
+        for whole, made in changes(decomposed, characters()).items()
+        if len(made) > 1 and not 0xAC00 <= ord(whole) < 0xD7A4
     ]
     firsts = answers(composed, [first for _, first, _ in parts])
     joined = answers(composed, [first + last for _, first, last in parts])

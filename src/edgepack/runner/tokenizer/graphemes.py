@@ -8,7 +8,7 @@ import base64
 import struct
 from functools import cache
 
-from edgepack.runner.tokenizer.code_points import CHUNK, LIMIT, Normalize, bare_tokenizer, code_points
+from edgepack.runner.tokenizer.code_points import LIMIT, Normalize, bare_tokenizer, characters, runs
 
 (
     CR,
@@ -57,45 +57,45 @@ def counter() -> Normalize:
     return normalize
 
 
-def counts(before: str, points: list[int], after: str) -> list[int]:
-    """Letters that become of ``before``, a code point and ``after``, for each code point."""
-    found: list[int] = []
+def matching(before: str, asked: str, after: str, letters: int) -> str:
+    """Those of some characters that become so many letters between ``before`` and ``after``."""
+    found = []
     count = counter()
-    for start in range(0, len(points), CHUNK):
-        chunk = points[start : start + CHUNK]
-        made = count("\n" + "\n".join(before + chr(point) + after for point in chunk) + "\n").split("\n")
-        found += [len(letters) for letters in made[1:-1]]
-    return found
-
-
-def matching(before: str, points: list[int], after: str, letters: int) -> set[int]:
-    return {
-        point for point, found in zip(points, counts(before, points, after), strict=True) if found == letters
-    }
+    for run in runs(asked):
+        made = count("\n" + before + (after + "\n" + before).join(run) + after + "\n")
+        first = made[: made.index("\n", 1)]
+        if made == first * len(run) + "\n":  # most runs are of one kind
+            found += [run] * (len(first) - 1 == letters)
+        else:
+            found += [
+                letter for letter, one in zip(run, made[1:].split("\n"), strict=False) if len(one) == letters
+            ]
+    return "".join(found)
 
 
 @cache
 def cluster_kinds() -> bytes:
     """The class of each code point."""
     kinds = bytearray(LIMIT)
-    points = [point for point in code_points() if point not in (10, 13)]
-    extending = matching("a", points, "", 1)
-    others = [point for point in points if point not in extending]
+    letters = characters().translate({10: None, 13: None})
+    extending = matching("a", letters, "", 1)
+    others = letters.translate(dict.fromkeys(map(ord, extending)))
     _set(kinds, CONTROL, matching("", others, ACUTE * 2, 2))
     _set(kinds, PREPEND, matching("", others, "a", 1))
-    _set(kinds, PICTURE, matching(COPYRIGHT + ZWJ, others, ACUTE, 4) - _set_of(kinds, CONTROL))
-    _set(kinds, CONSONANT, matching(KA + VIRAMA, others, ACUTE, 4) - _set_of(kinds, CONTROL))
-    marks = sorted(extending)
+    _set(kinds, PICTURE, matching(COPYRIGHT + ZWJ, others, ACUTE, 4), unless=CONTROL)
+    _set(kinds, CONSONANT, matching(KA + VIRAMA, others, ACUTE, 4), unless=CONTROL)
     _set(kinds, SPACING, extending)
-    _set(kinds, PLAIN, matching(COPYRIGHT, marks, ZWJ + COPYRIGHT + ACUTE, 5))
-    _set(kinds, EXTEND, matching(KA, marks, VIRAMA + KA + ACUTE, 5) & _set_of(kinds, PLAIN))
-    _set(kinds, LINKER, matching(KA, marks, KA + ACUTE, 4))
+    plain = matching(COPYRIGHT, extending, ZWJ + COPYRIGHT + ACUTE, 5)
+    _set(kinds, PLAIN, plain)
+    _set(kinds, EXTEND, matching(KA, plain, VIRAMA + KA + ACUTE, 5))
+    _set(kinds, LINKER, matching(KA, extending, KA + ACUTE, 4))
     for kind, ranges in HANGUL.items():
         for first, last in ranges:
-            _set(kinds, kind, set(range(first, last + 1)))
-    _set(kinds, LV, set(range(0xAC00, 0xD7A4, 28)))
+            kinds[first : last + 1] = bytes([kind]) * (last + 1 - first)
+    for syllable in range(0xAC00, 0xD7A4, 28):
+        kinds[syllable] = LV
     kinds[10], kinds[13], kinds[0x200D] = LF, CR, JOINER
-    _set(kinds, REGION, set(range(0x1F1E6, 0x1F200)))
+    kinds[0x1F1E6:0x1F200] = bytes([REGION]) * 26
     return bytes(kinds)
 
 
@@ -108,10 +108,7 @@ HANGUL = {
 """Fixed for good (The Unicode Standard, 3.12)."""
 
 
-def _set(kinds: bytearray, kind: int, points: set[int]) -> None:
-    for point in points:
-        kinds[point] = kind
-
-
-def _set_of(kinds: bytearray, kind: int) -> set[int]:
-    return {point for point in range(LIMIT) if kinds[point] == kind}
+def _set(kinds: bytearray, kind: int, letters: str, *, unless: int = -1) -> None:
+    for point in map(ord, letters):
+        if kinds[point] != unless:
+            kinds[point] = kind

@@ -1,7 +1,7 @@
 """Man pages in six languages: what each is about, in a line, has to find the English line of the same page.
 
 The pages come out of Debian's packages ``manpages-*``, fetched once by apt-get into a folder of our own, and held against their digests
-(https://packages.debian.org/bookworm/manpages); ``EDGEPACK_SOURCES`` may name a folder that holds them. Their licences differ by page:
+(bookworm, section doc); ``EDGEPACK_SOURCES`` may name a folder that holds them. Their licences differ by page:
 they stay in the store and go into no bundle.
 """
 

@@ -1,7 +1,7 @@
 """WordNet's words and glosses: a retrieval task of 117,000 short texts, out of Debian's package ``wordnet-base``.
 
 A word that has one meaning only is a question, the gloss of that meaning the answer. The package is fetched once, by
-apt-get into a folder of our own, and held against its digest (https://packages.debian.org/bookworm/wordnet-base);
+apt-get into a folder of our own, and held against its digest;
 ``EDGEPACK_SOURCES`` may name a folder that holds it.
 """
 

@@ -65,10 +65,34 @@ def test_external_data_outside_the_folder(source: ModelSource, tmp_path: Path, l
     assert "points outside the model's folder" in error.message
 
 
-def test_external_data_that_are_missing(source: ModelSource, tmp_path: Path) -> None:
-    error = refused(source, with_external_table(source, "weights.bin"), tmp_path)
+@pytest.mark.parametrize("location", ["weights.bin", "weights" * 700])
+def test_external_data_that_are_missing(source: ModelSource, tmp_path: Path, location: str) -> None:
+    error = refused(source, with_external_table(source, location), tmp_path)
     assert isinstance(error, ModelError)
-    assert "weights.bin, which is not beside it" in error.message
+    assert f"{location}, which is not beside it" in error.message
+
+
+@pytest.mark.parametrize(
+    "said", [{}, {"length": 10**13}, {"length": 3}, {"length": -5}, {"offset": 100}, {"offset": "x"}], ids=str
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_whole_numbers_that_are_not_all_there(
+    source: ModelSource, tmp_path: Path, said: Mapping[str, object], inside: bool
+) -> None:
+    """Eight bytes of a weight of 16 numbers; ``inside`` a Constant."""
+    graph = token_graph(source, source.directory / "graph")
+    (source.directory / "weights.bin").write_bytes(bytes(8))
+    short = TensorProto(name="short", data_type=TensorProto.INT64, dims=[4, 4])
+    short.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": "weights.bin", **said}.items():
+        short.external_data.add(key=key, value=str(value))
+    if inside:
+        graph.graph.node.insert(0, helper.make_node("Constant", [], ["short"], value=short))
+    else:
+        graph.graph.initializer.append(short)
+    error = refused(source, graph, tmp_path)
+    assert isinstance(error, ModelError)
+    assert error.message.startswith("graph.onnx cannot be read with its external data: ")
 
 
 def with_external_table(source: ModelSource, location: str) -> onnx.ModelProto:

@@ -11,8 +11,8 @@ from tests.support.newer_models import write_new_model
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.lower import adapt
 from edgepack.models.ort import newer
-from edgepack.models.ort.c_api import OrtError
-from edgepack.models.ort.newer import ReleaseSession, session_for
+from edgepack.models.ort.c_api import Named, OrtError, Session
+from edgepack.models.ort.newer import session_for
 from edgepack.models.ort.session import open_session
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
@@ -39,7 +39,7 @@ def model_of(operator: str, *, opset: int = 17) -> bytes:
 def test_a_library_gives_what_the_package_gives() -> None:
     """Both in one process."""
     content, feed = model_of("Erf"), {"x": np.linspace(-2, 2, 7, dtype=np.float32)}
-    ours, theirs = ReleaseSession(stock_library(), content), open_session(content)
+    ours, theirs = Session(stock_library(), content), open_session(content)
     assert [each.name for each in ours.get_inputs()] == ["x"]
     assert [each.name for each in ours.get_outputs()] == ["y", "k"]
     for mine, other in zip(ours.run(["k", "y"], feed), theirs.run(["k", "y"], feed), strict=True):
@@ -74,11 +74,11 @@ def test_a_newer_release_is_fetched_only_for_what_it_alone_runs(
 class Newer:
     """A session of a release that runs it."""
 
-    def get_inputs(self) -> list[newer.Named]:
-        return [newer.Named("input_ids"), newer.Named("attention_mask")]
+    def get_inputs(self) -> list[Named]:
+        return [Named("input_ids"), Named("attention_mask")]
 
-    def get_outputs(self) -> list[newer.Named]:
-        return [newer.Named("last_hidden_state")]
+    def get_outputs(self) -> list[Named]:
+        return [Named("last_hidden_state")]
 
     def run(self, names: list[str], feed: dict[str, np.ndarray]) -> list[np.ndarray]:
         return [np.ones((*feed["input_ids"].shape, 8), np.float32)]

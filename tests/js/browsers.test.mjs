@@ -1,4 +1,4 @@
-// A real bundle (its folder is in BUNDLE) in a real browser (CHROMIUM), from servers that behave and that do not.
+// A real bundle (its folder is in BUNDLE) in a real browser (BROWSER), from servers that behave and that do not.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ let other;
 before(async () => {
   host = await openSite(bundle);
   other = await openSite(bundle, SHARED);
-  browser = await openBrowser(process.env.CHROMIUM);
+  browser = await openBrowser(process.env.BROWSER);
 });
 after(async () => {
   await browser?.close();
@@ -53,11 +53,15 @@ test("the second visit needs none of the model's files, and without a network th
   await page.until(() => /^ready/.test(document.getElementById("state").textContent));
   await page.until(async () => (await navigator.serviceWorker.ready).active?.state === "activated");
   host.asked = [];
-  await page.send("Page.reload", {});
+  await page.reload();
   await page.until(() => /^ready/.test(document.getElementById("state")?.textContent));
   assert.deepEqual(host.asked.filter((path) => /model|\.wasm|tokenizer/.test(path)), []);
+  // Cache Storage can be cleared alone; the next visit keeps again what one without a network needs.
+  await page.run(() => caches.delete(`edgepack:${location.href}`));
+  await page.reload();
+  await page.until(async () => !!(await caches.match(new URL("bundle.json", location.href))));
   host.meddle = (path, response) => (response.destroy(), true);
-  await page.send("Page.reload", {});
+  await page.reload();
   await page.until(() => /^ready/.test(document.getElementById("state")?.textContent) && document.getElementById("results").children.length === 5);
   host.meddle = () => false;
   await page.close();
@@ -81,7 +85,9 @@ test("two tabs at once download everything once", async () => {
   fresh.close();
 });
 
-test("a connection lost in the middle, a damaged file, and a changed model", async () => {
+// Of what a WebKit under WebDriver keeps, large files go with the page: there is nothing that a change could leave alone.
+const skip = /WebKit/.test(process.env.BROWSER);
+test("a connection lost in the middle, a damaged file, and a changed model", { skip }, async () => {
   const fresh = await openSite(bundle);
   let lost = 0;
   fresh.meddle = (path, response) => {
