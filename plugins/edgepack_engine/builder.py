@@ -33,6 +33,8 @@ from edgepack_engine.plan import SELDOM, Plan, write_plan
 from edgepack_engine.sound import has_steps
 
 FILE = "model.plan"
+LATE_CHUNKS = "late_chunks.cc"
+"""What chunks ask of the session beside vectors of texts."""
 OUTPUTS = ("scores", "sparse", "tokens")
 """What plans give beside vectors."""
 ARITHMETIC = "edgepack-engine 1"
@@ -63,6 +65,7 @@ class EngineBuilder:
     target: Target
     context: BuildContext
     serve: bool = False
+    chunks: bool = False
     library: bool = False
     attention: str = "int8"
     outputs: tuple[str, ...] = OUTPUTS
@@ -119,20 +122,32 @@ class EngineBuilder:
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         twin = self._twin(model)
-        made = self._linked(model, self.target.platform, library=self.library, serve=self.serve)
+        made = self._linked(
+            model, self.target.platform, library=self.library, serve=self.serve, chunks=self.chunks
+        )
         return replace(made, by_level=True, exact=ARITHMETIC, twin=twin)
 
     def _linked(
-        self, model: PreparedModel, platform: Platform, *, library: bool = False, serve: bool = False
+        self,
+        model: PreparedModel,
+        platform: Platform,
+        *,
+        library: bool = False,
+        serve: bool = False,
+        chunks: bool = False,
     ) -> RunnerArtifact:
-        code = sources(seldom=has_steps(model.file, SELDOM))
+        code = dict(sources(seldom=has_steps(model.file, SELDOM)))
+        if library or serve or chunks:
+            late = Path(__file__).parent / "csrc/features" / LATE_CHUNKS
+            code[LATE_CHUNKS] = late.read_text(encoding="utf-8")
         return link_encoder(
             model,
-            dict(code),
+            code,
             outputs=self.outputs,
             library=library,
             any_libc=True,
             serve=serve,
+            chunks=chunks,
             platform=platform,
             context=self.context,
         )
@@ -185,12 +200,20 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
 
 
 def engine_builder(
-    target: Target, *, serve: bool, library: bool = False, attention: str, context: BuildContext
+    target: Target,
+    *,
+    serve: bool,
+    chunks: bool = False,
+    library: bool = False,
+    attention: str,
+    context: BuildContext,
 ) -> EngineBuilder:
     """The builder for any system that a program can be linked for. Raises ``UsageError`` or ``TargetError``."""
     require_runtime(target.platform, shared=library, any_libc=True, context=context)
     require_by_token(target, context)
-    return EngineBuilder(target=target, context=context, serve=serve, library=library, attention=attention)
+    return EngineBuilder(
+        target=target, context=context, serve=serve, chunks=chunks, library=library, attention=attention
+    )
 
 
 def require_by_token(target: Target, context: BuildContext) -> None:

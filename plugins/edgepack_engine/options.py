@@ -2,4 +2,4 @@
 
 from edgepack.api import OptionTable
 
-OPTIONS: OptionTable = {"serve": False, "library": False, "attention": ("int8", "float")}
+OPTIONS: OptionTable = {"serve": False, "chunks": False, "library": False, "attention": ("int8", "float")}

@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from edgepack_static.api import StaticBuilder
 
 STATIC: OptionTable = {"serve": False, "authenticode": None}
-ENGINE: OptionTable = {"serve": False, "attention": ("int8", "float"), "authenticode": None}
+ENGINE: OptionTable = {
+    "serve": False,
+    "chunks": False,
+    "attention": ("int8", "float"),
+    "authenticode": None,
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.support.bundles import made_bundle
 from tests.support.command import edgepack
+from tests.support.embed_serve import running
 from tests.unit.models.outputs.test_colbert import write_stanford
 from tests.unit.models.outputs.test_splade import write_masked
 
@@ -146,8 +148,39 @@ def test_other_outputs_are_verified(tmp_path: Path, write: Callable[[Path], obje
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["linux-arm64-fast", "linux-x86-fast"])
 def test_other_forms_are_verified(tmp_path: Path, target: str) -> None:
-    made = made_bundle(target, tmp_path / "out", "--recipe", "int8-download", "--set", "serve=true")
+    wanted = ("--recipe", "int8-download", "--set", "serve=true", "--set", "chunks=true")
+    made = made_bundle(target, tmp_path / "out", *wanted)
     report = json.loads(made.directory.with_name(f"{made.directory.name}.report.json").read_text())
     assert report["verification"]["status"] == "passed"
     assert made.manifest["runner"]["serve"]
     assert os.access(made.program, os.X_OK)
+    if target == "linux-x86-fast":
+        check_chunks(made)
+
+
+def check_chunks(made: Bundle) -> None:
+    """Alone and together, by the program and by its server, chunks of texts of all lengths have the same bits."""
+    lines = TEXTS.read_text().splitlines()
+    texts = [lines[0], "\n".join(lines[:40]), " ".join(lines[40:200]), ""]
+    documents = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+
+    def run(*arguments: str, input: bytes = documents) -> list[dict[str, Any]]:
+        command = [str(made.program), "--jsonl", *arguments]
+        done = subprocess.run(command, input=input, capture_output=True, check=True, env={})
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    apart, late = run("--chunks", "90"), run("--chunks", "90", "--late")
+    parts = "".join(json.dumps({"text": each["text"]}) + "\n" for each in apart).encode()
+    assert [each["embedding"] for each in apart] == [each["embedding"] for each in run(input=parts)]
+    places = [[(each["index"], each["start"], each["end"]) for each in rows] for rows in (apart, late)]
+    assert places[0] == places[1] and len(places[0]) > 20
+    # One chunk is the whole text, whatever its neighbours are; of several, each knows the others.
+    moved = {each["index"] for each, other in zip(apart, late, strict=True) if each != other}
+    assert moved == {1, 2}
+    assert late == run("--chunks", "90", "--late", "--threads", "1", "--batch-size", "1")
+    with running(made.directory) as server:
+        for rows, more in ((apart, {}), (late, {"late": True})):
+            data = server.embed(texts, chunks=90, **more).json["data"]
+            assert [{**each, "text": row["text"]} for each, row in zip(data, rows, strict=True)] == [
+                {"object": "embedding", **row} for row in rows
+            ]

@@ -23,6 +23,17 @@ def vectors_of(plan: Plan, ids: Array, mask: Array, types: Array) -> Array:
     )
 
 
+def parts_of(plan: Plan, ids: Array, types: Array, ends: Array) -> Array:
+    """Vectors of parts of one text, each pooled of its own tokens, which are those up to its end."""
+    starts = [0, *ends[:-1]]
+    return np.stack(
+        [
+            _Text(plan, ids, types, part=slice(start, end)).vector()
+            for start, end in zip(starts, ends, strict=True)
+        ]
+    )
+
+
 def given_of(plan: Plan, ids: Array, mask: Array, types: Array) -> Array:
     """What each token of one text has, float [tokens, given]: those that ``mask`` hides from others have it, too."""
     text = _Text(plan, ids, types, seen=int(mask.sum()))
@@ -85,9 +96,12 @@ def _in_bytes(weights: Array) -> Array:
 
 
 class _Text:
-    def __init__(self, plan: Plan, ids: Array, types: Array, seen: int | None = None) -> None:
+    def __init__(
+        self, plan: Plan, ids: Array, types: Array, seen: int | None = None, part: slice | None = None
+    ) -> None:
         self.plan, self.ids, self.types = plan, ids, types
         self.seen = len(ids) if seen is None else seen
+        self.part = part or slice(0, self.seen)
         self.given: list[Array] = []
         self.positions = np.arange(len(ids))
         self.buffers: dict[Buffer | None, Array] = {}
@@ -100,7 +114,7 @@ class _Text:
 
     def pool(self, step: Any) -> None:
         mode, count, place = step.sizes
-        x = self.buffers[step.inputs[0]][: self.seen, :count]
+        x = self.buffers[step.inputs[0]][self.part, :count]
         rising = np.arange(1, len(x) + 1)
         pooled = {
             Pooled.MEAN: lambda: x.mean(axis=0),

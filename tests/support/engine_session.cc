@@ -4,6 +4,7 @@
 
 #include "encoder/encoder.h"
 #include "kernels.h"
+#include "session.h"
 
 namespace embed {
 
@@ -15,6 +16,20 @@ const Kernels &kernels_here() { return given ? *given : base_kernels; }
 
 // A level's, from another library; null: those of any processor.
 extern "C" void choose(const embed::Kernels *kernels) { embed::given = kernels; }
+
+// One text in parts, whose `ends` are behind their last tokens, with a vector each.
+extern "C" int pool(const char *plan, int threads, size_t length, const int64_t *ids, const int64_t *types, size_t parts, const uint64_t *ends,
+                    size_t dimension, float *vectors) {
+    embed::Session session;
+    embed::Batch batch;
+    std::vector<float> made;
+    batch.rows = 1, batch.length = length;
+    batch.ids.assign(ids, ids + length), batch.mask.assign(length, 1), batch.types.assign(types, types + length);
+    embed::Error error = session.open(plan, threads);
+    if (!error) error = session.run(batch, dimension, made, nullptr, {std::vector<size_t>(ends, ends + parts)});
+    memcpy(vectors, made.data(), made.size() * sizeof(float));
+    return error.code;
+}
 
 // `ids`, `mask` and `types` are [rows, length], `vectors` [rows, dimension]. The session computes so many times, a share of the rows first and at
 // last all of them. Where texts' `sizes` are given, what tokens have is written to `given`, [rows, length, width]. The error's code; its message is

@@ -75,6 +75,30 @@ def session_tokens(
     return made, given
 
 
+def session_parts(
+    library: Path, plan: Path, ids: Array, types: Array, ends: Array, *, dimension: int, threads: int = 1
+) -> Array:
+    """float32 [parts, dimension] of one text's parts, each pooled of its own tokens."""
+    made = np.full((len(ends), dimension), np.nan, "<f4")
+    given = [np.ascontiguousarray(each, "<i8") for each in (ids, types, ends)]
+    places = [ctypes.c_void_p(each.ctypes.data) for each in given]
+    session = ctypes.CDLL(str(library))
+    session.choose(None)
+    code = session.pool(
+        str(plan).encode(),
+        threads,
+        ctypes.c_size_t(len(ids)),
+        *places[:2],
+        ctypes.c_size_t(len(ends)),
+        places[2],
+        ctypes.c_size_t(dimension),
+        ctypes.c_void_p(made.ctypes.data),
+    )
+    if code:
+        raise ValueError(code)
+    return made
+
+
 def _computed(
     library: Path,
     plan: Path,

@@ -137,8 +137,8 @@ size_t Session::rows_for(const Work &work, const Buffer &buffer) const {
 // Whether addresses count the bytes of all that a batch takes: of 32 bits, a plan of wide buffers could ask for more.
 bool Session::is_countable(const Work &work, size_t longest, size_t widest, size_t given) const {
     if (sizeof(size_t) == sizeof(uint64_t)) return true;
-    const uint64_t texts = work.starts.size() - 1, tokens = work.tokens;
-    uint64_t bytes = sizeof(float) * (texts * header_.dimension + tokens * given + uint64_t(work.lanes) * (longest + 3 * KEYS) * (2 * widest + PANEL));
+    const uint64_t tokens = work.tokens;
+    uint64_t bytes = sizeof(float) * (work.spans.size() * header_.dimension + tokens * given + uint64_t(work.lanes) * (longest + 3 * KEYS) * (2 * widest + PANEL));
     for (size_t at = 0; at < header_.buffers; at++)
         bytes += uint64_t(rows_for(work, buffers_[at])) * buffers_[at].width * buffers_[at].bytes + ALIGNMENT;
     return bytes <= SIZE_MAX / 2;
@@ -155,7 +155,7 @@ Error Session::reserve(Work &work, bool all) const {
     const size_t given = all ? header_.given : 0;
     if (!is_countable(work, longest, widest, given))
         return fail(RUNTIME, "so many tokens at once take more memory than there can be", "shorter texts, or fewer at once");
-    work.vectors.assign(texts * header_.dimension, 0);
+    work.vectors.assign(work.spans.size() * header_.dimension, 0);
     work.given.assign(work.tokens * given, 0);
     for (size_t at = 0; at < header_.steps; at++)
         if (steps_[at].operation == ATTENTION) room = std::max(room, attention_room(longest, steps_[at].sizes[2]));
@@ -374,7 +374,7 @@ void Session::compute_stages(Work &work, Progress &progress) const {
             });
         }
     }
-    progress.each(stage, texts, [&](size_t text) { make_vector(work, text, lane); });
+    progress.each(stage, work.spans.size(), [&](size_t span) { make_vector(work, span, lane); });
 }
 
 // Adds a few of a text's tokens to what is known of it.
@@ -402,17 +402,18 @@ void Session::pool(const Step &step, const Work &work, const Few &few) const {
     for (size_t at = 0; at < width; at++) to[at] /= by;
 }
 
-void Session::make_vector(Work &work, size_t text, size_t lane) const {
-    const size_t begin = work.starts[text], end = begin + work.seen[text];
+void Session::make_vector(Work &work, size_t span, size_t lane) const {
+    const auto [begin, end] = work.spans[span];
     if (begin == end) return;
     for (size_t first = begin; first < end; first += TOGETHER)
         compute_rows(work, header_.pooled, behind_, {first, std::min(TOGETHER, end - first), lane, begin, end});
     const Few one{begin, 1, lane};
     compute_rows(work, behind_, header_.steps, one);
-    memcpy(&work.vectors[text * header_.dimension], floats(work, header_.vector, one), header_.dimension * sizeof(float));
+    memcpy(&work.vectors[span * header_.dimension], floats(work, header_.vector, one), header_.dimension * sizeof(float));
 }
 
-Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const {
+Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens,
+                   const std::vector<std::vector<size_t>> &ends) const {
     if (dimension != header_.dimension)
         return fail(RUNTIME, "the plan makes " + std::to_string(header_.dimension) + " dimensions, the manifest says " +
                                  std::to_string(dimension), TRY_SELF_TEST);
@@ -422,6 +423,13 @@ Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vec
                                  std::to_string(tokens->width), TRY_SELF_TEST);
     auto work = take();
     if (Error error = fill(batch, *work, all)) return error;
+    work->spans.clear();
+    for (size_t row = 0; row < batch.rows; row++) {
+        const size_t start = work->starts[row], seen = work->seen[row];
+        size_t begin = start;
+        if (ends.empty()) work->spans.push_back({start, start + seen});
+        else for (size_t end : ends[row]) work->spans.push_back({begin, start + std::min(end, seen)}), begin = start + std::min(end, seen);
+    }
     if (Error error = reserve(*work, all)) return error;
     compute(*work);
     if (work->unread) return fail(RUNTIME, "the plan's file cannot be read any more", COPY_AGAIN);

@@ -24,13 +24,23 @@ public:
     // Maps the plan; a code of 4 for one that is damaged. So many threads share a batch whose texts are long.
     Error open(const std::string &model, int threads);
     // Padding is not computed.
-    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const override;
+    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens) const override {
+        return run(batch, dimension, vectors, tokens, {});
+    }
+    // The same with a vector for each part of a row, where there are `ends`: behind the last token of each.
+    Error run(const Batch &batch, size_t dimension, std::vector<float> &vectors, TokenVectors *tokens,
+              const std::vector<std::vector<size_t>> &ends) const;
 
 private:
+    // Tokens of a batch that are pooled together: a text's, as far as others attend to them, or a part's.
+    struct Span {
+        size_t begin = 0, end = 0;
+    };
     // The tokens of a batch's texts one after the other, and room for what is computed of them.
     struct Work {
         std::vector<uint32_t> ids, types, positions, starts, places;  // the last of tokens in the batch
         std::vector<uint32_t> seen;                                   // tokens of each text that others attend to: its first ones
+        std::vector<Span> spans;
         std::vector<float> vectors, given;
         std::map<uint64_t, std::vector<float>> turns;  // of rotary positions, by where their frequencies are
         std::vector<std::unique_ptr<uint8_t[]>> buffers;
@@ -69,7 +79,7 @@ private:
     void turn(Work &work, size_t longest) const;
     void attend(const Step &step, const Work &work, size_t piece, size_t lane) const;
     void pool(const Step &step, const Work &work, const Few &few) const;
-    void make_vector(Work &work, size_t text, size_t lane) const;
+    void make_vector(Work &work, size_t span, size_t lane) const;
 
     const float *numbers(uint64_t place) const { return place ? reinterpret_cast<const float *>(file_.data() + place) : nullptr; }
     // A buffer's rows from the first of a few on; of one that is not kept, there are only those, for each thread.

@@ -11,7 +11,7 @@ import pytest
 from tests.fuzz.plans import LONGEST, sound_plans, with_pooling
 from tests.support import engine_session as session
 from tests.support.berts import Tokens
-from tests.support.engine_plan import given_of, vectors_of
+from tests.support.engine_plan import given_of, parts_of, vectors_of
 from tests.support.once import made_once
 
 from edgepack_engine.plan import Buffer, Operation, Plan, Pooled, Rows, Step, write_plan
@@ -127,6 +127,22 @@ def test_neighbours_change_no_bit(library: Path, file: Path, plan: Plan) -> None
         one = Tokens(**{name: getattr(tokens, name)[row : row + 1] for name in ("ids", "mask", "types")})
         alone = session.session_vectors(library, file, one, dimension=plan.dimension)
         assert np.array_equal(alone[0], together[row])
+
+
+@pytest.mark.parametrize("plan", [*pooled_plans()[:2], pooled_plans()[5], plans()[-1]])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_parts_of_a_text_are_pooled_of_their_own_tokens(
+    library: Path, file: Path, plan: Plan, threads: int
+) -> None:
+    write_plan(plan, file)
+    (ids,), (types,) = texts(130).ids, texts(130).types
+    how: dict[str, Any] = {"dimension": plan.dimension, "threads": threads}
+    ends = np.array([1, 40, 97, 130])
+    made = session.session_parts(library, file, ids, types, ends, **how)
+    wanted = parts_of(plan, ids, types, ends)
+    assert np.abs(made - wanted).max() <= 2e-3 * np.abs(wanted).max()
+    (whole,) = session.session_parts(library, file, ids, types, np.array([130]), **how)
+    assert np.array_equal(whole, session.session_vectors(library, file, texts(130), **how)[0])
 
 
 def test_tokens_and_positions_beyond_a_table_are_its_last_row(library: Path, file: Path) -> None:

@@ -12,7 +12,7 @@ from zlib import adler32
 
 import numpy as np
 import pytest
-from tests.support.sample_program import Run, command_of, complaint, ended_by, vectors_of
+from tests.support.sample_program import Run, command_of, complaint, ended_by, run_program, vectors_of
 from tests.support.wine import left_in
 
 pytestmark = pytest.mark.tools("c++", "python")
@@ -117,7 +117,7 @@ def test_what_cannot_be_used_is_said_and_made_anew(run: Run, notes: Path) -> Non
         (sound[:256], "is damaged"),
         (sound[:300] + b"\xff" + sound[301:], "is damaged"),
         (sound.replace(b"(5, 8)", b"(6, 8)"), "is damaged"),
-        (sound.replace(b"model ", b"model 0"), "is of another model or other settings"),
+        (sound.replace(b"embedder 0", b"embedder 1"), "is of another model or other settings"),
         (b"", ""),
     ):
         kept_of(notes).write_bytes(damaged)
@@ -128,6 +128,93 @@ def test_what_cannot_be_used_is_said_and_made_anew(run: Run, notes: Path) -> Non
     other = run("search", "--dim=4", "cat", str(notes))
     assert b"is of another model or other settings: made anew" in other.stderr
     assert np.load(kept_of(notes)).shape == (5, 4)
+
+
+def test_a_named_index_of_another_embedder_is_refused_and_left_as_it_is(
+    run: Run, copy: Path, notes: Path, tmp_path: Path
+) -> None:
+    index = tmp_path / "index"
+    assert lines_of(run("search", "--index", str(index), "cat", str(notes))) == NEAREST
+    sound = index.read_bytes()
+    own = f"embedder {'0' * 32}, 8 numbers, 6 tokens"
+    assert own.encode() in sound[:256]
+    for arguments, other in (
+        (("--dim=4",), own.replace("8 numbers", "4 numbers")),
+        (("--max-length=5",), own.replace("6 tokens", "5 tokens")),
+    ):
+        done = run("search", *arguments, "--index", str(index), "cat", str(notes))
+        assert (done.returncode, done.stdout) == (3, b"")
+        assert complaint(done) == [
+            f"error: {index} has vectors of {own}, not of {other}",
+            f"hint: to make it anew: rm {index}, and this command again",
+        ]
+    manifest = json.loads((copy / "manifest.json").read_text())
+    for embedder, code, words in (
+        ("1" * 32, 3, f"not of embedder {'1' * 32}"),
+        ("0" * 300, 4, "manifest.json does not name the embedder"),
+    ):
+        manifest["model"]["embedder"] = embedder
+        (copy / "manifest.json").write_text(json.dumps(manifest))
+        done = run_program(copy, "search", "--index", str(index), "cat", str(notes))
+        assert (done.returncode, done.stdout) == (code, b"")
+        assert words in complaint(done)[0]
+    assert index.read_bytes() == sound
+
+
+def test_another_bundle_of_the_embedder_takes_the_index(run: Run, copy: Path, notes: Path) -> None:
+    """Whatever its file is: an index that one platform has made serves the others."""
+    run("search", "cat", str(notes))
+    before = kept_of(notes).stat()
+    manifest = json.loads((copy / "manifest.json").read_text())
+    for entry in manifest["files"]:
+        entry["sha256"] = "1" * 64
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    done = run_program(copy, "search", "cat", str(notes))
+    assert (lines_of(done), done.stderr) == (NEAREST, b"")
+    assert kept_of(notes).stat().st_ino == before.st_ino
+
+
+@pytest.mark.parametrize("kept", [0, 1000])
+def test_what_is_done_when_it_is_broken_off_is_kept(
+    sample: Path, run: Run, tmp_path: Path, kept: int
+) -> None:
+    """After 1,024 texts at first, then whenever there are twice as many."""
+    lines = [f"{'a ' * (at % 3)}cat {at}" for at in range(5000)]
+    index, notes = tmp_path / "index", tmp_path / "notes"
+    notes.write_text("".join(f"{line}\n" for line in lines[:kept]))
+    if kept:
+        run("search", "--index", str(index), "cat", str(notes))
+    command = [*command_of(sample), "search", "--index", str(index), "cat"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as program:
+        assert program.stdin is not None
+        program.stdin.write("".join(f"{line}\n" for line in lines).encode())
+        program.stdin.flush()
+        for _ in range(6000):
+            if index.exists() and len(np.load(index)) >= 2048:
+                break
+            time.sleep(0.01)
+        program.terminate()
+        program.wait(60)
+    assert [path for path in tmp_path.iterdir() if path not in (index, notes)] == []
+    rows = np.load(index)
+    assert 2048 <= len(rows) < 5000
+    wanted = np.array(vectors_of(run(*lines[:3]).stdout))
+    assert rows == pytest.approx(np.resize(wanted, rows.shape), abs=1e-6)
+    notes.write_text("".join(f"{line}\n" for line in lines))
+    done = run("search", "-k1", "--index", str(index), "cat", str(notes))
+    assert (len(lines_of(done)), done.stderr) == (1, b"")
+    assert len(np.load(index)) == 5000
+
+
+def test_an_index_with_texts_that_are_gone_waits_for_the_end(run: Run, notes: Path) -> None:
+    """A step would drop what stands further on, and is made again then."""
+    notes.write_text("".join(f"a cat {at}\n" for at in range(3000)))
+    run("search", "cat", str(notes))
+    rows = np.load(kept_of(notes))
+    others = "".join(f"on a mat {at}\n" for at in range(1500))
+    notes.write_text(others + notes.read_text())
+    assert run("search", "cat", str(notes)).stderr == b""
+    assert np.array_equal(np.load(kept_of(notes))[1500:], rows)
 
 
 def with_rows(kept: Path, rows: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> None:

@@ -85,6 +85,7 @@ def sample_manifest(library: str, tokenizer: str) -> dict[str, Any]:
             "name": "sample",
             "origin": "made on the spot",
             "license": None,
+            "embedder": "0" * 32,
             "recipe": "none",
             "precision": "fp32",
             "format": "onnx",

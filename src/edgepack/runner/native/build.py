@@ -211,6 +211,7 @@ def link_encoder(
     library: bool = False,
     any_libc: bool = False,
     serve: bool = False,
+    chunks: bool = False,
     platform: Platform,
     glibc: str | None = None,
     context: BuildContext,
@@ -220,7 +221,7 @@ def link_encoder(
     ``encoder`` is C++17, file name → text, headers too. It implements the interface of ``encoder/encoder.h``: an ``Encoder`` that makes
     vectors of batches, and ``open_encoder``, as docs/tutorials/encoder.md says. ``includes`` are folders of others' headers.
     No exceptions, no RTTI. ``outputs`` are what it gives beside vectors (``RunnerArtifact.outputs``): ``tokens`` through ``TokenVectors``.
-    A builder that needs no runtime returns none. With ``library`` there is also libembed, with that encoder; with ``serve`` the program has ``embed serve``.
+    A builder that needs no runtime returns none. With ``library`` there is also libembed, with that encoder; with ``serve`` the program has ``embed serve``, with ``chunks`` `embed --chunks`.
     ``any_libc``: the encoder calls the C library alone and keeps nothing for a thread, so libembed may be one that any C library loads.
 
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
@@ -228,7 +229,7 @@ def link_encoder(
     """
     program = Program(
         encoder=own_encoder(encoder, includes, outputs),
-        features=_chosen(library=library, serve=serve),
+        features=_chosen(library=library, serve=serve, chunks=chunks),
         platform=platform,
         any_libc=any_libc,
         glibc=glibc,

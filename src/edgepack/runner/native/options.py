@@ -40,6 +40,8 @@ class Option:
     list: bool = False
     alone: bool = False
     hidden: bool = False
+    feature: str = ""
+    """That a program has to have for it."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,8 +98,9 @@ def _options(command: str) -> Iterator[Option]:
             yield Option(**{**base, **keys, **lists, "group": group})
 
 
-def help_of(command: str, *, served: bool = True) -> str:
-    """Text of ``--help``; ``served``: of a program with a server."""
+def help_of(command: str, present: Collection[str] | None = None) -> str:
+    """Text of ``--help`` of a program with these features, or with all."""
+    served = present is None or "serve" in present
     said = _table()[command]
     program = "embed" if command == "embed" else f"embed {command}"
     line = said.get("served" if served else "not_served", "")
@@ -105,10 +108,19 @@ def help_of(command: str, *, served: bool = True) -> str:
     if words := said.get("words"):
         parts.append("positional arguments:\n" + _entry(words["name"], words["help"]))
     for group in said["groups"]:
-        shown = [each for each in options_of(command) if each.group == group and not each.hidden]
-        parts.append(f"{group}:\n" + "".join(_entry(each.shown, _told(each)) for each in shown))
+        shown = [each for each in _present(command, present) if each.group == group and not each.hidden]
+        if shown:
+            parts.append(f"{group}:\n" + "".join(_entry(each.shown, _told(each)) for each in shown))
     end = "".join(text for text in said["end"].splitlines(keepends=True) if served or "server" not in text)
     return "\n".join([*parts, end])
+
+
+def _present(command: str, features: Collection[str] | None) -> Iterator[Option]:
+    return (
+        each
+        for each in options_of(command)
+        if not each.feature or features is None or each.feature in features
+    )
 
 
 def _told(option: Option) -> str:
@@ -132,14 +144,14 @@ def option_headers(present: Collection[str]) -> dict[str, str]:
     fields: dict[str, Option] = {}
     rows: dict[tuple[str, str], list[str]] = {}
     for command in (each for each in commands() if each in present):
-        for option in options_of(command):
+        for option in _present(command, present):
             fields.setdefault(option.field, option)
             for name in option.names:
                 rows.setdefault((name, option.field), []).append(command.upper())
     declared = [each.declare() for each in fields.values()]
     declared += [f"bool has_{each.field} = false;" for each in fields.values() if each.seen]
     table = [_row(name, fields[field], " | ".join(where)) for (name, field), where in rows.items()]
-    helps = {each: help_of(each, served="serve" in present) if each in present else "" for each in commands()}
+    helps = {each: help_of(each, present) if each in present else "" for each in commands()}
     texts = "".join(
         f"constexpr const char *HELP_{each.upper()} =\n{literal(text)};\n" for each, text in helps.items()
     )

@@ -18,8 +18,16 @@ from edgepack.foundry.units import LANGUAGES
 from edgepack.runner.native.options import option_headers
 
 EXPORTS = (
-    *("embed_close", "embed_dimension", "embed_free_rows", "embed_label", "embed_open"),
-    *("embed_outputs", "embed_scores", "embed_similarity", "embed_texts", "embed_tokens"),
+    *("embed_chunks", "embed_close", "embed_dimension", "embed_free_chunks", "embed_free_rows"),
+    *(
+        "embed_label",
+        "embed_open",
+        "embed_outputs",
+        "embed_scores",
+        "embed_similarity",
+        "embed_texts",
+        "embed_tokens",
+    ),
 )
 """What embed.h declares."""
 HEADERS = (".h", ".hh", ".hpp", ".inc")
@@ -45,7 +53,10 @@ class Feature:
 
 FEATURES = {
     "search": Feature(program=("search/",)),
-    "serve": Feature(program=("serve/",)),
+    "chunks": Feature(
+        both=("chunks/chunks.",), program=("chunks/write_chunks.",), library=("libembed/chunks.",)
+    ),
+    "serve": Feature(program=("serve/", "chunks/chunks.")),
     "gpu": Feature(program=("gpu/",)),
     "signatures": Feature(both=("signature/", "third_party/p256/")),
     "scores": Feature(both=("scoring/head.", *PAIRS), program=("scoring/scoring.",)),
@@ -121,8 +132,8 @@ def program_sources(
 
 
 def library_sources(encoder: Encoder, features: Iterable[str] = (), *, key: str = "") -> dict[str, str]:
-    """libembed, which can check signatures: place → text; a feature that is a program's alone adds nothing."""
-    return _sources(encoder, "libembed/", {*features, "signatures"}, "library", key)
+    """libembed, which can check signatures and has chunks: place → text; a feature that is a program's alone adds nothing."""
+    return _sources(encoder, "libembed/", {*features, "signatures", "chunks"}, "library", key)
 
 
 def _sources(
@@ -138,7 +149,8 @@ def _sources(
         or place.startswith(tuple(wanted))
         or (place.startswith((*COMMON, own)) and not place.startswith(tuple(every)))
     }
-    return {**found, **encoder.sources, "features/list.cc": feature_list(found, key)}
+    found |= encoder.sources
+    return {**found, "features/list.cc": feature_list(found, key)}
 
 
 def feature_list(sources: Mapping[str, str], key: str = "") -> str:

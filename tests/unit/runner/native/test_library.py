@@ -150,6 +150,29 @@ SAID: dict[str, tuple[str, list[str], tuple[str, ...]]] = {
         ["()", "2 sample is an embedding model: it gives no scores"],
         (),
     ),
+    "chunks": (
+        (
+            "b, text = B(), '\u732b a cat. the kitten sat on the mat'\nplaces, rows = b.chunks(text, 6)\n"
+            "print([text[a:z] for a, z in places], (rows == e([text[a:z] for a, z in places])).all())\n"
+            "print(b.chunks('', 6)[0], b.chunks('a', 6)[1].shape)\n"
+            + "".join(attempt(f"b.chunks('a', {asked})") for asked in ("7", "2", "6, late=True"))
+            + attempt("b.chunks(b'a', 6)", "TypeError")
+        ),
+        [
+            "['\u732b a cat.', 'the kitten sat on', 'the mat'] True",
+            "[(0, 0)] (1, 8)",
+            "2 chunks of 7 tokens: 6 at most",
+            "2 chunks of 2 tokens leave no room beside 2 of special tokens and prefix",
+            "2 this program reads each chunk alone: late chunks require edgepack's engine",
+            " embed takes str: texts[0] is of type bytes",
+        ],
+        (),
+    ),
+    "chunks without NumPy": (
+        "places, rows = B().chunks('a cat sat on the mat', 6); print(places, len(rows), rows[0] == e('a cat sat on'))",
+        ["[(0, 12), (13, 20)] 2 True"],
+        NO_NUMPY,
+    ),
     "many threads": (
         (
             "from concurrent.futures import ThreadPoolExecutor\n"

@@ -41,6 +41,16 @@ class _Options(ctypes.Structure):
     )
 
 
+class _Chunked(ctypes.Structure):
+    _fields_ = (
+        ("texts", ctypes.c_size_t),
+        ("offsets", ctypes.POINTER(ctypes.c_size_t)),
+        ("starts", ctypes.POINTER(ctypes.c_size_t)),
+        ("ends", ctypes.POINTER(ctypes.c_size_t)),
+        ("vectors", ctypes.POINTER(ctypes.c_float)),
+    )
+
+
 class Bundle:
     """An open bundle; any number of threads may call ``embed`` at once. ``close()`` it, or use it in a ``with``.
 
@@ -124,6 +134,29 @@ class Bundle:
         self._call("embed_similarity", self._bundle, (ctypes.c_char_p * 2)(*raw), lengths, ctypes.byref(made))
         return made.value
 
+    def chunks(self, text: str, tokens: int, *, late: bool = False) -> tuple[list[tuple[int, int]], Any]:
+        """Where the chunks of a text lie, as places of ``text[start:end]``, and their vectors, a row each.
+
+        A chunk has at most so many tokens, and ends where a paragraph, a sentence or a word does. ``late``: chunks that fit in the model
+        together are read together, and each vector is pooled of its chunk's tokens; for models with mean pooling and edgepack's engine.
+        """
+        raw, made = _checked([text])[0].encode("utf-8", "replace"), _Chunked()
+        length = ctypes.byref(ctypes.c_size_t(len(raw)))
+        asked = (ctypes.byref(ctypes.c_char_p(raw)), length, ctypes.c_size_t(1), ctypes.c_size_t(tokens))
+        self._call("embed_chunks", self._bundle, *asked, int(late), ctypes.byref(made))
+        count = made.offsets[1]
+        # Each is decoded up to its end once: places are counted in characters.
+        places, known, at = [], 0, 0
+        for start, end in zip(made.starts[:count], made.ends[:count]):
+            first = at + len(raw[known:start].decode())
+            known, at = end, first + len(raw[start:end].decode())
+            places.append((first, at))
+        numbers = (ctypes.c_float * (count * self.dimension)).from_buffer_copy(
+            ctypes.string_at(made.vectors, 4 * count * self.dimension)
+        )
+        self._library.embed_free_chunks(ctypes.byref(made))
+        return places, _in_rows(numbers, self.dimension)
+
     def _labels(self) -> Iterator[str]:
         label = self._library.embed_label
         label.restype, label.argtypes = ctypes.c_char_p, [ctypes.c_void_p, ctypes.c_size_t]
@@ -140,11 +173,7 @@ class Bundle:
         width = width or self.dimension
         numbers = (ctypes.c_float * (len(raw) * width))()
         self._call(function, self._bundle, *before, pointers, lengths, ctypes.c_size_t(len(raw)), numbers)
-        try:
-            import numpy
-        except ImportError:
-            return [list(numbers[at : at + width]) for at in range(0, len(numbers), width)]
-        return numpy.ctypeslib.as_array(numbers).reshape(len(raw), width)
+        return _in_rows(numbers, width)
 
     def close(self) -> None:
         self._library.embed_close(self._bundle)
@@ -163,6 +192,15 @@ class Bundle:
         code = getattr(self._library, name)(*arguments, error, ctypes.c_size_t(len(error)))
         if code:
             raise EmbedError(error.value.decode("utf-8", "replace"), code)
+
+
+def _in_rows(numbers: Any, width: int) -> Any:
+    """A NumPy array where NumPy is installed, else lists."""
+    try:
+        import numpy
+    except ImportError:
+        return [list(numbers[at : at + width]) for at in range(0, len(numbers), width)]
+    return numpy.ctypeslib.as_array(numbers).reshape(-1, width)
 
 
 def _checked(texts: Iterable[str]) -> list[str]:

@@ -274,11 +274,16 @@ Error Embedder::run(const std::vector<Encoding> &encoded, const size_t *chosen, 
     std::vector<float> made;
     if (Error error = encoder_->run(batch, whole_, made, nullptr)) return error;
     for (size_t row = 0; row < count; row++) {
-        const float *vector = &made[row * whole_];
-        if (!std::isfinite(std::accumulate(vector, vector + whole_, 0.0)))
-            return fail(RUNTIME, "the model gave a vector with numbers that are not finite", TRY_SELF_TEST);
-        cut.place(vector, whole_, vectors + chosen[row] * (cut.dimension ? cut.dimension : whole_));
+        float *target = vectors + chosen[row] * (cut.dimension ? cut.dimension : whole_);
+        if (Error error = finish_vector(&made[row * whole_], cut, target)) return error;
     }
+    return {};
+}
+
+Error Embedder::finish_vector(const float *vector, const MatryoshkaCut &cut, float *target) const {
+    if (!std::isfinite(std::accumulate(vector, vector + whole_, 0.0)))
+        return fail(RUNTIME, "the model gave a vector with numbers that are not finite", TRY_SELF_TEST);
+    cut.place(vector, whole_, target);
     return {};
 }
 

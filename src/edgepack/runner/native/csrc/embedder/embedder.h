@@ -53,6 +53,9 @@ struct MatryoshkaCut {
 struct ReadOptions;
 struct ModelOutputs;
 struct TextOutputs;
+struct Chunk;
+struct ChunkOptions;
+struct JoinedChunks;
 
 class Embedder {
 public:
@@ -77,6 +80,19 @@ public:
     // their order.
     Error embed_outputs(const ModelOutputs &given, const ReadOptions &side,
                         const std::vector<std::string_view> &texts, std::vector<TextOutputs> &made) const;
+
+    // Of long texts (chunks/chunks.cc): appends their chunks in order, and a vector for each.
+    Error embed_chunks(const std::vector<std::string_view> &texts, const ChunkOptions &options,
+                       std::vector<Chunk> &chunks, std::vector<float> &vectors) const;
+    // Appends the chunks of one text, each of so many tokens at most with the prefix; those beyond `most` may
+    // be missing. A code of 2 for a number that leaves no room, or that the model does not take.
+    Error split(std::string_view text, const std::string &prefix, size_t tokens, std::vector<Chunk> &chunks,
+                size_t most = SIZE_MAX) const;
+    // Of each text as many chunks together as the model takes.
+    Error join(const std::vector<Chunk> &chunks, const std::vector<std::string_view> &parts,
+               const std::string &prefix, JoinedChunks &joined) const;
+    // Appends a vector for each chunk.
+    Error embed_joined(const JoinedChunks &joined, std::vector<float> &vectors) const;
 
     // The user's own module, where there is one, before and behind the model: texts as they come, with their
     // prefix.
@@ -108,6 +124,8 @@ private:
     Batch batch_of(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count) const;
     Error run(const std::vector<Encoding> &encoded, const size_t *chosen, size_t count,
               const MatryoshkaCut &cut, float *vectors) const;
+    // As it goes out: finite, and shortened where that is asked for.
+    Error finish_vector(const float *vector, const MatryoshkaCut &cut, float *target) const;
     Error encode_side(std::string_view text, const ReadOptions &side, Encoding &encoding) const;
 
     Tokenizer tokenizer_;

@@ -43,6 +43,10 @@ struct Feature {
     void (*end)() = nullptr;
     // The last layer of a reranker or a classifier.
     Error (*open_scorer)(const Bundle &bundle, std::unique_ptr<Scorer> &scorer) = nullptr;
+    // Vectors of parts of each row: `ends` are behind the last token of each.
+    Error (*pool_chunks)(const Encoder &encoder, const Batch &batch,
+                         const std::vector<std::vector<size_t>> &ends, size_t dimension,
+                         std::vector<float> &vectors) = nullptr;
     // embed_outputs() of libembed.
     Error (*library_outputs)(const embed_bundle &bundle, const std::vector<std::string> &texts,
                              float *vectors, embed_rows *sparse, embed_rows *multi_vector) = nullptr;

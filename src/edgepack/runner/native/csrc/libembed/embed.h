@@ -2,7 +2,7 @@
  *
  * Open a bundle's folder, or the one file that is program and bundle, turn texts into vectors or scores, close it. One bundle may be used
  * by any number of threads at once; opening and closing one is for one thread. Functions that can fail answer with 0, or with a code as the program's exit codes:
- * 2 a wish that the model cannot fulfil, 4 a file of the bundle is missing or damaged, or not signed as was asked, 5 the model does not load or run;
+ * 2 a wish that the model cannot fulfil, 3 a text that is not UTF-8 where its bytes are counted, 4 a file of the bundle is missing or damaged, or not signed as was asked, 5 the model does not load or run;
  * `error` then holds a sentence (cut to `error_size` bytes, NUL included; it may be NULL). What runs out of memory aborts.
  *
  * A bundle's files are mapped while it is open: replace its folder by a rename, never a file in it. A file that is cut short
@@ -95,6 +95,25 @@ EMBED_API int embed_outputs(const embed_bundle *bundle, const char *const *texts
 
 /* Frees what the rows point to, not `rows` itself. NULL is allowed. */
 EMBED_API void embed_free_rows(embed_rows *rows);
+
+/* Chunks of several texts: those of text i are from offsets[i] on, before offsets[i + 1]. */
+typedef struct embed_chunked {
+    size_t texts;
+    size_t *offsets; /* texts + 1 */
+    size_t *starts;  /* of each chunk, the first byte of its text */
+    size_t *ends;    /* and that behind its last */
+    float *vectors;  /* offsets[texts] * embed_dimension(bundle) */
+} embed_chunked;
+
+/* Texts in chunks of at most so many tokens, special ones and the prefix included, which end where a paragraph, a sentence or a word does; a
+ * text that fits is one chunk. A chunk's vector is that of its own bytes as a text. Where `late` is not 0, chunks that fit in the model
+ * together are read together, and each vector is pooled of its chunk's tokens (late chunking): for models with mean pooling and edgepack's
+ * engine; otherwise the code is 2. It is 3 for a text that is not UTF-8. Chunks are to be freed by embed_free_chunks. */
+EMBED_API int embed_chunks(const embed_bundle *bundle, const char *const *texts, const size_t *lengths, size_t count, size_t tokens,
+                           int late, embed_chunked *chunks, char *error, size_t error_size);
+
+/* Frees what `chunks` points to, not `chunks` itself. NULL is allowed. */
+EMBED_API void embed_free_chunks(embed_chunked *chunks);
 
 /* NULL is allowed. */
 EMBED_API void embed_close(embed_bundle *bundle);

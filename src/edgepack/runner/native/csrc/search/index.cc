@@ -13,7 +13,9 @@ namespace embed {
 namespace {
 
 constexpr size_t HEADER = 256, DIGITS = 32;
-constexpr char MARK[] = " # embed search 1, model ";
+// Texts after which what there is becomes the index, and again whenever there are twice as many.
+constexpr size_t FIRST_STEP = 1024;
+constexpr char MARK[] = " # embed search ";
 
 uint32_t adler32(std::string_view bytes, uint32_t start) {
     uint32_t a = start & 0xFFFF, b = start >> 16;
@@ -61,24 +63,24 @@ std::string sha256_of(std::string_view text) {
 }
 
 // npy 1.0; NumPy passes over the comment.
-std::string Index::header(size_t count, const std::string &model, uint32_t checksum) const {
+std::string Index::header(size_t count, uint32_t checksum) const {
     char text[HEADER + 1];
     int size = snprintf(text, sizeof text,
                         "\x93NUMPY\x01%c\xF6%c{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), "
                         "}%s%s, adler32 %08x",
-                        0, 0, count, dimension_, MARK, model.c_str(), checksum);
+                        0, 0, count, dimension_, MARK, maker_.c_str(), checksum);
     memset(text + size, ' ', HEADER - size_t(size));
     text[HEADER - 1] = '\n';
     return {text, HEADER};
 }
 
-Error Index::open(const std::string &path, bool asked, const std::string &model, size_t dimension) {
-    path_ = path, asked_ = asked, model_ = model, dimension_ = dimension;
+Error Index::open(const std::string &path, bool asked, const std::string &maker, size_t dimension) {
+    path_ = path, asked_ = asked, maker_ = maker, dimension_ = dimension;
     if (path_.empty()) return {};
     struct stat status;
     // A link that nobody named may lead to any file of the user's.
     bool link = !asked && lstat(path_.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
-    if (Error error = link ? foreign(path_) : find_kept(model)) {
+    if (Error error = link ? foreign(path_) : find_kept()) {
         if (asked) return error;
         say("note: the vectors are not kept: " + error.message + "\n");
         path_.clear();
@@ -88,7 +90,7 @@ Error Index::open(const std::string &path, bool asked, const std::string &model,
     return {};
 }
 
-Error Index::find_kept(const std::string &model) {
+Error Index::find_kept() {
     struct stat status;
     int failure = stat(path_.c_str(), &status) ? errno : 0;
     if (failure == ENOENT) return {};
@@ -101,13 +103,18 @@ Error Index::find_kept(const std::string &model) {
     std::string_view start = all.substr(0, HEADER);
     size_t at = start.find(MARK);
     if (at == std::string_view::npos) return foreign(path_);
-    if (start.substr(at + sizeof MARK - 1, model.size()) != model) {
+    start.remove_prefix(at + sizeof MARK - 1);
+    if (start.substr(0, maker_.size()) != maker_) {
+        std::string said(start.substr(0, start.find(", adler32")));
+        if (asked_)
+            return fail(INPUT, path_ + " has vectors of " + said + ", not of " + maker_,
+                        "to make it anew: rm " + path_ + ", and this command again");
         problem_ = "is of another model or other settings";
         return {};
     }
-    size_t entry = 4 * dimension_ + DIGITS, count = (all.size() - start.size()) / entry;
+    size_t entry = 4 * dimension_ + DIGITS, count = (all.size() - HEADER) / entry;
     bool whole = all.size() == HEADER + count * entry;
-    whole = whole && start == header(count, model, adler32(all.substr(HEADER), 1));
+    whole = whole && all.substr(0, HEADER) == header(count, adler32(all.substr(HEADER), 1));
     // search() makes no others, whether or not the model's are of length 1. What is not a number is not so
     // either.
     for (size_t index = 0; whole && index < count; index++) {
@@ -142,11 +149,11 @@ Error Index::vectors(const std::vector<Record> &records, const Make &make, std::
     size_t start = digests_.size() / DIGITS;
     std::vector<ptrdiff_t> places;
     std::vector<std::string_view> missing;
-    bool same = true;
+    size_t same = 0;  // from the first on, those that stand where they stood
     for (const Record &record : records) {
         std::string digest = sha256_of(record.text).substr(0, DIGITS);
         places.push_back(place(digest, start + places.size()));
-        same = same && places.back() == ptrdiff_t(start + places.size() - 1);
+        if (same + 1 == places.size() && places.back() == ptrdiff_t(start + same)) same++;
         if (places.back() < 0) missing.push_back(record.text);
         digests_ += digest;
     }
@@ -160,7 +167,23 @@ Error Index::vectors(const std::vector<Record> &records, const Make &make, std::
         if (places[at] < 0) next += dimension_ * 4;
         memcpy(&rows[at * dimension_], from, dimension_ * 4);
     }
-    return path_.empty() ? Error{} : write(rows, same, start);
+    made_ += missing.size();
+    if (!writing_) grows_ = start + same >= count_;
+    Error error = path_.empty() ? Error{} : write(rows, same == records.size(), start);
+    return error || !grows_ || made_ < std::max(FIRST_STEP, count_) ? error : step();
+}
+
+// What there is becomes the index: whoever breaks off the rest does not lose it.
+Error Index::step() {
+    if (Error error = finish()) return error;
+    kept_ = std::make_unique<Mapping>();
+    places_.clear();
+    count_ = made_ = 0;
+    checksum_ = 1;
+    writing_ = grows_ = false;
+    Error error = path_.empty() ? Error{} : find_kept();
+    if (!error && count_ == digests_.size() / DIGITS) return {};
+    return give_up(error ? error : fail(OUTPUT, path_ + " was changed by others"));
 }
 
 Error Index::write(const std::vector<float> &rows, bool same, size_t start) {
@@ -192,7 +215,7 @@ Error Index::finish() {
     Error error = writing_ ? Error{} : begin(count);
     if (!error) {
         append(digests_);
-        error = output_.patch(0, header(count, model_, checksum_));
+        error = output_.patch(0, header(count, checksum_));
     }
     // Windows puts no file in the place of one that is mapped.
     kept_.reset();

@@ -19,9 +19,9 @@ public:
     // Appends unit vectors of texts.
     using Make = std::function<Error(const std::vector<std::string_view> &, std::vector<float> &)>;
 
-    // An empty `path` keeps nothing. Where the user did not ask for the file, one that cannot be used is no
-    // error. A code of 3.
-    Error open(const std::string &path, bool asked, const std::string &model, size_t dimension);
+    // An empty `path` keeps nothing. `maker` is what decides a text's vector. Where the user did not ask for
+    // the file, one that cannot be used is no error. A code of 3.
+    Error open(const std::string &path, bool asked, const std::string &maker, size_t dimension);
     // Unit vectors of the texts that follow those of the last call. A code of 7.
     Error vectors(const std::vector<Record> &records, const Make &make, std::vector<float> &rows);
     // Puts the file in its place where the texts are not just those that it had.
@@ -30,12 +30,13 @@ public:
     bool has_kept() const { return count_; }
 
 private:
-    Error find_kept(const std::string &model);
+    Error find_kept();
+    Error step();
     Error write(const std::vector<float> &rows, bool same, size_t start);
     Error give_up(const Error &error);
     Error begin(size_t count);
     void append(std::string_view bytes);
-    std::string header(size_t count, const std::string &model, uint32_t checksum) const;
+    std::string header(size_t count, uint32_t checksum) const;
     std::string_view digest(size_t at) const;
     std::string_view kept_rows(size_t start, size_t count) const;
     ptrdiff_t place(std::string_view wanted, size_t guess);
@@ -43,10 +44,11 @@ private:
     std::unique_ptr<Mapping> kept_ = std::make_unique<Mapping>();
     Output output_;
     std::map<std::string_view, size_t> places_;
-    std::string path_, model_, digests_, problem_;
-    size_t dimension_ = 0, count_ = 0;
+    std::string path_, maker_, digests_, problem_;
+    size_t dimension_ = 0, count_ = 0, made_ = 0;
     uint32_t checksum_ = 1;
-    bool asked_ = false, found_ = false, writing_ = false;
+    // `grows_`: the file that is written begins with all that is kept.
+    bool asked_ = false, found_ = false, writing_ = false, grows_ = false;
 };
 
 std::string sha256_of(std::string_view text);

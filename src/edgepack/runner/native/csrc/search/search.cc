@@ -15,6 +15,7 @@ namespace embed {
 
 namespace {
 
+constexpr size_t MAKER = 32;  // digits of its id
 // Kept vectors that are made again; how much another CPU may change a cosine, at most.
 constexpr size_t LOOKED_AT = 3;
 constexpr float MOST_APART = 0.1f;
@@ -50,28 +51,6 @@ std::string beside(const Options &options) {
     struct stat status;
     if (!options.has_input || stat(options.input.c_str(), &status) || !S_ISREG(status.st_mode)) return "";
     return options.input + ".embed.npy";
-}
-
-// Of all that decides what the vector of a text is: the model with what lies beside it, such as weights, and
-// a module around it.
-std::string model_digest(const Options &options, const Bundle &bundle, const std::string &prefix) {
-    const std::string model = bundle.text("model", "file"), tokenizer = bundle.text("model", "tokenizer"),
-                      module = bundle.text("runner", "module");
-    std::string facts;
-    auto add = [&](auto wanted) {
-        for (const Json &entry : bundle.manifest.get("files")->items)
-            if (const Json *path = entry.get("path"), *digest = entry.get("sha256");
-                path && digest && wanted(path->text, entry.get("part")))
-                facts += digest->text + "\n";
-    };
-    add([&](const std::string &path, const Json *) { return path == model; });
-    add([&](const std::string &path, const Json *) { return path == tokenizer; });
-    add([&](const std::string &path, const Json *part) {
-        return path == module || (part && part->text == "model" && path != model && path != tokenizer);
-    });
-    facts += std::to_string(options.dim ? options.dim : bundle.dimension) + "\n";
-    facts += std::to_string(options.max_length ? options.max_length : bundle.max_length) + "\n" + prefix;
-    return sha256_of(facts);
 }
 
 // Appends vectors of length 1; zeros stay zeros.
@@ -160,8 +139,15 @@ Error search(const Options &options, const Bundle &bundle, std::string &text) {
     const std::string passage = prefix("passage");
     size_t dimension = options.dim ? options.dim : bundle.dimension;
     Index index;
-    const std::string kept = options.has_index ? options.index : beside(options);
-    if (Error error = index.open(kept, options.has_index, model_digest(options, bundle, passage), dimension))
+    const std::string kept = options.has_index ? options.index : beside(options),
+                      maker = bundle.text("model", "embedder");
+    if (!kept.empty() && maker.size() != MAKER)
+        return fail(BUNDLE, "manifest.json does not name the embedder", COPY_AGAIN);
+    const size_t tokens = options.max_length ? options.max_length : bundle.max_length;
+    if (Error error = index.open(kept, options.has_index,
+                                 "embedder " + maker + ", " + std::to_string(dimension) + " numbers, " +
+                                     std::to_string(tokens) + " tokens",
+                                 dimension))
         return error;
     // Never taken apart: the end of the process is quicker.
     Embedder &embedder = *new Embedder;

@@ -161,18 +161,25 @@ Batcher::Picked Batcher::pick() {
 void Batcher::work(const Picked &picked) {
     std::vector<Encoding> rows;
     std::vector<float> vectors;
-    for (auto &[task, row] : picked) rows.push_back(std::move(task->rows[row]));
     Clock::time_point start = Clock::now();
+    for (auto &[task, row] : picked) {
+        if (task->ends.empty()) rows.push_back(std::move(task->rows[row]));
+        else if (Error error = model_.embed_joined(*task, row)) return fail_all(picked, error);
+    }
     if (Error error = model_.embed(rows, vectors)) return fail_all(picked, error);
     double seconds = seconds_since(start);
-    metrics_.batch(rows.size());
-    for (size_t at = 0; at < picked.size(); at++)
-        model_.keep(*picked[at].first, picked[at].second, &vectors[at * model_.dimension()]);
+    metrics_.batch(picked.size());
+    const float *vector = vectors.data();
+    for (auto &[task, row] : picked) {
+        if (!task->ends.empty()) continue;
+        model_.keep(*task, row, vector);
+        vector += model_.dimension();
+    }
     std::vector<TaskPointer> ready;
     {
         std::lock_guard<std::mutex> held(mutex_);
         seconds_a_text_ +=
-            SMOOTHING * (seconds / double(rows.size()) / double(model_.lanes()) - seconds_a_text_);
+            SMOOTHING * (seconds / double(picked.size()) / double(model_.lanes()) - seconds_a_text_);
         for (auto &[task, row] : picked) {
             if (--task->left || task->done) continue;
             task->done = true;

@@ -12,6 +12,7 @@ namespace embed {
 
 namespace {
 
+constexpr size_t MOST_CHUNKS = 2048;      // of a request, as inputs
 constexpr size_t LEAST_VALUES = 1 << 16;  // of JSON, beside the tokens that a request may have
 
 // Of length 1; zeros stay zeros.
@@ -179,7 +180,7 @@ Refusal ServedModel::read(Task &task) const {
     task.left = task.rows.size();
     if (question.ranks) task.scores.resize(task.left);
     else if (question.sparse) task.weights.resize(task.left);
-    else task.vectors.resize(task.left * embedder_.dimension());
+    else task.vectors.resize((question.chunks ? task.chunks.size() : task.left) * embedder_.dimension());
     return {};
 }
 
@@ -211,6 +212,7 @@ Refusal ServedModel::make_rows(Task &task) const {
                       question.field);
     if (!question.tokens.empty()) return {};
     if (Refusal no = find_prefix(question, prefix)) return no;
+    if (question.chunks) return make_chunks(task, prefix);
     if (embedder_.has_module()) {
         for (const std::string &text : question.texts) task.prepared.push_back(prefix + text);
         prefix.clear();
@@ -220,6 +222,49 @@ Refusal ServedModel::make_rows(Task &task) const {
     for (size_t at = 0; at < texts.size(); at++)
         if (Error error = embedder_.encode(prefix + texts[at], task.rows[at]))
             return refuse(500, error.message);
+    return {};
+}
+
+Refusal ServedModel::make_chunks(Task &task, const std::string &prefix) const {
+    const Question &question = task.question;
+    std::vector<std::string_view> parts;
+    if (embedder_.has_module())
+        return refuse(400, "this bundle has a module of its own, which takes whole texts", "chunks");
+    if (Error error = question.late ? check_late(*bundle_) : Error{})
+        return refuse(400, error.message, "late");
+    for (size_t text = 0; text < question.texts.size(); text++) {
+        Error error =
+            embedder_.split(question.texts[text], prefix, question.chunks, task.chunks, MOST_CHUNKS);
+        if (error) return refuse(error.code == USAGE ? 400 : 500, error.message, "chunks");
+        if (task.chunks.size() > MOST_CHUNKS)
+            return refuse(400, "more than " + std::to_string(MOST_CHUNKS) + " chunks", question.field);
+        for (size_t at = parts.size(); at < task.chunks.size(); at++) {
+            Chunk &chunk = task.chunks[at];
+            chunk.text = text;
+            parts.push_back(
+                std::string_view(question.texts[text]).substr(chunk.start, chunk.end - chunk.start));
+        }
+    }
+    Error error;
+    if (question.late) {
+        JoinedChunks joined;
+        error = embedder_.join(task.chunks, parts, prefix, joined);
+        task.rows.swap(joined.rows);
+        task.ends.swap(joined.ends);
+    } else {
+        task.rows.resize(parts.size());
+        for (size_t at = 0; at < parts.size() && !error; at++)
+            error = embedder_.encode(prefix + std::string(parts[at]), task.rows[at]);
+    }
+    return error ? refuse(500, error.message) : Refusal{};
+}
+
+Error ServedModel::embed_joined(Task &task, size_t row) const {
+    std::vector<float> vectors;
+    if (Error error = embedder_.embed_joined({{task.rows[row]}, {task.ends[row]}}, vectors)) return error;
+    size_t first = 0;
+    for (size_t at = 0; at < row; at++) first += task.ends[at].size();
+    std::copy(vectors.begin(), vectors.end(), task.vectors.begin() + ptrdiff_t(first * dimension()));
     return {};
 }
 
@@ -278,7 +323,7 @@ void ServedModel::write(Task &task) const {
     const Question &question = task.question;
     std::string &out = task.answer, name;
     std::vector<float> shaped;
-    size_t count = task.rows.size();
+    size_t count = question.chunks ? task.chunks.size() : task.rows.size();
     bool openai = question.api == Api::OPENAI;
     write_json_string(name_, name, false);
     if (question.ranks) {
@@ -306,7 +351,12 @@ void ServedModel::write(Task &task) const {
             append_floats(shaped.data(), shaped.size(), out);
             continue;
         }
-        out += "{\"object\":\"embedding\",\"index\":" + std::to_string(row) + ",\"embedding\":";
+        const size_t index = question.chunks ? task.chunks[row].text : row;
+        out += "{\"object\":\"embedding\",\"index\":" + std::to_string(index);
+        if (question.chunks)
+            out += ",\"start\":" + std::to_string(task.chunks[row].start) +
+                   ",\"end\":" + std::to_string(task.chunks[row].end);
+        out += ",\"embedding\":";
         if (question.base64) out += '"';
         question.base64 ? append_base64(shaped, out) : append_floats(shaped.data(), shaped.size(), out);
         out += question.base64 ? "\"}" : "}";

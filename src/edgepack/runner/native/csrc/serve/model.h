@@ -17,6 +17,8 @@ public:
     Error embed(const std::vector<Encoding> &rows, std::vector<float> &vectors) const {
         return embedder_.embed_tokens(rows, vectors, 1);
     }
+    // A row of chunks that are read together: its vectors go where they belong.
+    Error embed_joined(Task &task, size_t row) const;
     // The vector of a row.
     void keep(Task &task, size_t row, const float *vector) const;
     // What the user's own module makes of all of them, where there is one.
@@ -32,6 +34,7 @@ public:
 private:
     Refusal require_task(const Question &question) const;
     Refusal make_rows(Task &task) const;
+    Refusal make_chunks(Task &task, const std::string &prefix) const;
     Refusal with_special_tokens(const std::vector<int64_t> &ids, Encoding &row) const;
     Refusal find_prefix(const Question &question, std::string &prefix) const;
     void shape(const Task &task, const float *vector, std::vector<float> &shaped) const;

@@ -102,8 +102,13 @@ Refusal read_openai(const Json &asked, Question &question) {
     if (Refusal no = read_choice(asked, "encoding_format", {"float", "base64"}, format)) return no;
     if (Refusal no = read_choice(asked, "prefix", {"query", "passage"}, question.prefix)) return no;
     if (Refusal no = read_count(asked, "dimensions", question.dimensions)) return no;
+    if (Refusal no = read_count(asked, "chunks", question.chunks)) return no;
+    if (Refusal no = read_flag(asked, "late", question.late)) return no;
     question.base64 = format == "base64";
     if (Refusal no = read_input(asked.get("input"), question)) return no;
+    if (question.chunks && !question.tokens.empty())
+        return wrong("chunks are of texts, not of token ids", "chunks");
+    if (question.late && !question.chunks) return wrong("late requires chunks", "late");
     return question.size() ? Refusal{}
                            : wrong("input must be a string, or a list of strings or of token ids", "input");
 }

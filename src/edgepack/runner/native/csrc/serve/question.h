@@ -17,8 +17,8 @@ struct Question {
     std::vector<std::vector<int64_t>> tokens;
     const char *field = "input";  // of the request, that they stand in
     std::string query, prefix;
-    size_t dimensions = 0;
-    bool ranks = false, sparse = false, base64 = false;
+    size_t dimensions = 0, chunks = 0;  // 0: none are asked for
+    bool ranks = false, sparse = false, base64 = false, late = false;
     bool truncate = true;    // whether a text may be cut; else one that fills the model's length is refused
     bool normalize = false;  // vectors are brought to length 1, where the model does not do so
     // Of a ranking.

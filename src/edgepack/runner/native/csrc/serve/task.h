@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "chunks/chunks.h"
 #include "embedder/embedder.h"
 #include "serve/question.h"
 
@@ -32,6 +33,9 @@ struct Task {
     MatryoshkaCut cut;
     // The texts that the user's own module has made of the question's; empty where there is none.
     std::vector<std::string> prepared;
+    // Of chunks, where they are asked for, and where those of a row end that are read together.
+    std::vector<Chunk> chunks;
+    std::vector<std::vector<size_t>> ends;
     std::vector<Encoding> rows;
     // Their indices, the longest first; `next` is a place in it.
     std::vector<size_t> order;
