@@ -10,7 +10,7 @@ THOROUGH = {"search_log": 3, "target_length": 32}
 """Of ``LEVEL``, beside an old file: a weight is where it was, or nowhere. The level's own search takes twice the time, and finds less to
 0.4 % more (docs/decisions/fleets.md, 119)."""
 ESTIMATE = {"hash_log": 24, "chain_log": 24, "search_log": 7}
-"""Of ``QUICK``: a tenth of that time, and patches of weights are 5 to 10 % larger."""
+"""Of ``QUICK``: a tenth of that time, and patches of weights are 4 to 10 % larger."""
 SMALL = 1 << 23
 """Bytes of both files up to which nobody waits."""
 LARGEST_WINDOW = 31
