@@ -43,9 +43,13 @@ def main() -> None:
             "languages",
             *map(Number, ("tokens", "table, float32 MB", "int8 MB", "tokenizer.json MB", *READ)),
         )
-        words = {each: in_texts(words_of(each, context=context)) for each in PROFILES[-1]}
+        kept = {
+            each: used_rows(document, in_texts(words_of(each, context=context)), padding=0, wordless=True)
+            for each in PROFILES[-1]
+        }
         for profile in PROFILES:
-            rows = kept(document, [text for each in profile for text in words[each]])
+            # What several languages use is what each of them does.
+            rows = sorted({row for each in profile for row in kept[each]}) or range(TOKENS)
             size = len(rows) * WIDTH / 1e6
             text = json.dumps(pruned_tokenizer(document, rows), ensure_ascii=False).encode()
             add_row(
@@ -66,15 +70,6 @@ def vocabulary(context: HostContext) -> dict[str, Any]:
     document["padding"] = document["truncation"] = None
     document["model"]["vocab"] = document["model"]["vocab"][:TOKENS]
     return document
-
-
-def kept(document: dict[str, Any], texts: Sequence[str]) -> Sequence[int]:
-    """The ids of a profile, each of whose texts keeps its own; all where there is none."""
-    if not texts:
-        return range(TOKENS)
-    rows = used_rows(document, texts, padding=0, wordless=True)
-    assert not other_tokens(document, rows, texts)
-    return rows
 
 
 def some(texts: list[str]) -> list[str]:

@@ -53,7 +53,11 @@ def importance(
         for node in nodes
         if is_embedding_lookup(editor, node) and len(editor.array(node.input[0])) >= FEW_ROWS
     }
-    made = differentiable(model, [*rows.values(), *(output for _, output in products.values())])
+    made = differentiable(
+        model,
+        [*rows.values(), *(output for _, output in products.values())],
+        beside=[source for source, _ in products.values()],
+    )
     random = np.random.default_rng(SEED)
     inputs, outputs, columns = _Sums(), _Sums(), _Sums()
     for values in runs(made, _of_one_length(feeds)):
