@@ -176,7 +176,7 @@ def in_android(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
     # Segments lie so that pages of 16 kB can map them.
     with opened_elf(library) as file:
         assert {segment.align for segment in file.loads} == {16384}
-    command = [required("java"), *CHECKS, "-cp", f"{folder}:{classes}", "Main", library]
+    command: list[str | Path] = [required("java"), *CHECKS, "-cp", f"{folder}:{classes}", "Main", library]
     assert run(*command, asset, *TEXTS, cwd=folder, LC_ALL="C.UTF-8").splitlines() == expected(bundle)
     return command
 
