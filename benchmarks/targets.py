@@ -61,7 +61,8 @@ def arguments() -> argparse.Namespace:
 def figures(bundle: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     """What the bundle's own report says."""
     report = json.loads(bundle.with_name(f"{bundle.name}.report.json").read_text())
-    settings = dict(each.split("=", 1) for each in report["made"]["settings"])
+    pairs = (each.split("=", 1) for each in report["made"]["settings"])
+    settings = {key: value.strip('"') for key, value in pairs}
     target, made = load_plugins().target(manifest["target"]["name"]), report["made"]
     recipe = settings.pop("model.recipe", target.model.recipe)
     words = ["edgepack bundle", "" if DEFAULT in manifest["model"]["name"] else manifest["model"]["name"]]

@@ -1,6 +1,6 @@
 """A vocabulary of 250,000 tokens for one, two and ten languages: what is left of it, what that weighs, and what becomes of other texts.
 
-    PYTHONPATH=. python benchmarks/vocabularies.py
+    PYTHONPATH=. python benchmarks/vocabularies.py                  # or profiles of one's own: vocabularies.py en en,de
 
 The vocabulary is the first 250,002 tokens of ``tokenlearn-static-model``'s, which is XLM-R's with few changes; the table is as wide as
 multilingual-E5-small's. What is not among the words that a profile is made of are lines of manual pages: names, commands and loan words with
@@ -8,7 +8,10 @@ them.
 """
 
 import json
-from collections.abc import Sequence
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from rich.console import Console
@@ -22,13 +25,7 @@ from edgepack.tables import Number, add_row, table
 from edgepack.verifier.tasks.man_pages import translated_lines
 
 TOKENS, WIDTH = 250_002, 384
-PROFILES = (
-    (),
-    ("en",),
-    ("de",),
-    ("en", "de"),
-    ("en", "de", "fr", "es", "it", "pl", "pt", "nl", "sv", "uk"),
-)
+PROFILES = ("en", "de", "en,de", "en,de,fr,es,it,pl,pt,nl,sv,uk")
 READ = ("en", "de", "fr", "es", "pl", "ru", "ja")
 """Languages of the manual pages."""
 LINES = 500
@@ -43,19 +40,24 @@ def main() -> None:
             "languages",
             *map(Number, ("tokens", "table, float32 MB", "int8 MB", "tokenizer.json MB", *READ)),
         )
-        words = {each: in_texts(words_of(each, context=context)) for each in PROFILES[-1]}
-        for profile in PROFILES:
-            rows = kept(document, [text for each in profile for text in words[each]])
+        profiles = [each.split(",") for each in sys.argv[1:] or PROFILES]
+        kept = {
+            each: used_rows(document, in_texts(words_of(each, context=context)), padding=0, wordless=True)
+            for each in dict.fromkeys(chain(*profiles))
+        }
+        whole: Sequence[int] = range(TOKENS)
+        # What several languages use is what each of them does.
+        chosen = [sorted({row for each in profile for row in kept[each]}) for profile in profiles]
+        for name, rows in zip(["all", *map(", ".join, profiles)], [whole, *chosen], strict=True):
             size = len(rows) * WIDTH / 1e6
             text = json.dumps(pruned_tokenizer(document, rows), ensure_ascii=False).encode()
             add_row(
                 made,
-                ", ".join(profile) or "all",
+                name,
                 f"{len(rows):,}",
                 *(f"{each:.1f}" for each in (4 * size, size, len(text) / 1e6)),
-                *(f"{same(document, rows, lines[each]):.1%}" for each in READ),
+                *same(document, rows, lines),
             )
-            context.note(f"{', '.join(profile)}: {len(rows):,}")
     Console(width=160).print(made)
 
 
@@ -68,21 +70,16 @@ def vocabulary(context: HostContext) -> dict[str, Any]:
     return document
 
 
-def kept(document: dict[str, Any], texts: Sequence[str]) -> Sequence[int]:
-    """The ids of a profile, each of whose texts keeps its own; all where there is none."""
-    if not texts:
-        return range(TOKENS)
-    rows = used_rows(document, texts, padding=0, wordless=True)
-    assert not other_tokens(document, rows, texts)
-    return rows
-
-
 def some(texts: list[str]) -> list[str]:
     return texts[:: max(1, len(texts) // LINES)]
 
 
-def same(document: dict[str, Any], rows: Sequence[int], texts: Sequence[str]) -> float:
-    return 1 - len(other_tokens(document, rows, texts)) / len(texts)
+def same(document: dict[str, Any], rows: Sequence[int], lines: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Shares of the lines of each language that are cut up as before."""
+    together = [(language, line) for language in READ for line in lines[language]]
+    others = Counter(together[at][0] for at in other_tokens(document, rows, [line for _, line in together]))
+    for language in READ:
+        yield f"{1 - others[language] / len(lines[language]):.1%}"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Fixtures for all tests: a context of its own for unit tests; the real model and the real bundle for e2e tests."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -22,9 +23,16 @@ from tests.support.bundles import bundle_in, made_for_all
 from tests.support.code_points import keep_answers
 from tests.support.once import made_once
 
+# What is collected stays: to search it for garbage again and again is a fifth of the time that collecting takes.
+gc.disable()
 keep_answers()
 
 pytest_plugins = ["tests.support.doors", "tests.support.durations", "tests.support.tiers"]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

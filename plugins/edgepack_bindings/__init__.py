@@ -1,4 +1,4 @@
-"""Bundles for programs in Go and Rust: a module or a crate around libembed, ``edgepack bundle --as go``, ``--as crate``."""
+"""Bundles for programs in Go and Rust, and for apps of Android: around libembed, ``edgepack bundle --as go``, ``--as crate``, ``--as aar``."""
 
 from collections.abc import Iterable
 
@@ -19,5 +19,11 @@ def edgepack_specs() -> Iterable[Spec]:
             name="crate",
             summary="a Rust crate with libembed, needs no other crate",
             make=lazy("edgepack_bindings.package:create_crate"),
+        ),
+        Spec(
+            axis="package",
+            name="aar",
+            summary="an archive for apps of Android, not run on a phone; requires javac",
+            make=lazy("edgepack_bindings.android:create_aar"),
         ),
     ]

@@ -27,6 +27,7 @@ from edgepack.recipes.prepare import try_passes
 from edgepack.recipes.registry import passes_for, passes_of
 from edgepack.records.target import Pass
 from edgepack.runner.native.build import require_native
+from edgepack_bindings.api import jni_exports, jni_sources
 from edgepack_engine.lower import lower
 from edgepack_engine.options import OPTIONS
 from edgepack_engine.plan import SELDOM, Plan, write_plan
@@ -148,6 +149,8 @@ class EngineBuilder:
             any_libc=True,
             serve=serve,
             chunks=chunks,
+            beside=jni_sources(),
+            exports=jni_exports(),
             platform=platform,
             context=self.context,
         )

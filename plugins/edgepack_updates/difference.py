@@ -49,7 +49,9 @@ def difference(
         for each in (old, new)
     ]
     table = prices_of(prices, context)
-    made = make_delta(old, new, Path(mkdtemp(dir=context.work_dir)) / "delta", context=context)
+    made = make_delta(
+        old, new, Path(mkdtemp(dir=context.work_dir)) / "delta", thorough=False, context=context
+    )
     settings = changes(old.manifest, new.manifest)
     comparable = all(
         old.manifest["model"].get(key) == new.manifest["model"].get(key)

@@ -11,6 +11,7 @@ from typing import Any
 from edgepack.api import BuildContext, Bundle
 from edgepack.api.kit import written_beside
 from edgepack.bundles.manifest import MANIFEST, SIGNATURE, file_entry
+from edgepack.files.frames import LARGE, frame
 from edgepack_updates.steps import LIST, DeltaPlan, DeltaStep, write_plan
 from edgepack_updates.zstd import compress
 
@@ -43,8 +44,13 @@ class Made:
         return -(-(content + 2 * tarfile.BLOCKSIZE) // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
 
 
-def make_delta(old: Bundle, new: Bundle, folder: Path, *, context: BuildContext) -> Made:
-    """Work the delta out; its members are written into ``folder``. Both bundles' files have been checked."""
+def make_delta(
+    old: Bundle, new: Bundle, folder: Path, *, thorough: bool = True, context: BuildContext
+) -> Made:
+    """Work the delta out; its members are written into ``folder``. Both bundles' files have been checked.
+
+    Without ``thorough`` it is quickly made, to be weighed, and somewhat larger.
+    """
     folder.mkdir(parents=True)
     before = {entry["path"]: entry for entry in _entries(old) if entry["path"] != SIGNATURE}
     entries = sorted(_entries(new), key=lambda entry: entry["mode"] == LINK)
@@ -53,7 +59,8 @@ def make_delta(old: Bundle, new: Bundle, folder: Path, *, context: BuildContext)
     parts = dict.fromkeys((str(entry["part"]) for entry in entries), 0)
     with context.progress("delta", sum(int(entry["size"]) for entry in entries), unit="B") as bar:
         for entry in entries:
-            step = _step(entry, before, old, new, folder / f"{len(members) + 1:04}.zst")
+            place = folder / f"{len(members) + 1:04}.zst"
+            step = _step(entry, before, old, new, place, thorough=thorough, context=context)
             steps.append(step)
             if step.how in ("patch", "whole"):
                 members[step.member] = folder / step.member
@@ -97,7 +104,14 @@ def _entries(bundle: Bundle) -> Iterator[Mapping[str, Any]]:
 
 
 def _step(
-    entry: Mapping[str, Any], before: Mapping[str, Mapping[str, Any]], old: Bundle, new: Bundle, place: Path
+    entry: Mapping[str, Any],
+    before: Mapping[str, Mapping[str, Any]],
+    old: Bundle,
+    new: Bundle,
+    place: Path,
+    *,
+    thorough: bool,
+    context: BuildContext,
 ) -> DeltaStep:
     said = {name: entry[name] for name in ("mode", "sha256", "size", "path")}
     if entry["mode"] == LINK:
@@ -105,10 +119,15 @@ def _step(
     if (kept := _same(entry, before)) is not None:
         return DeltaStep(how="keep", **said, old=kept)
     source, base = new.directory / str(entry["path"]), _base(entry, before, old, new)
-    patched = base is not None and compress(source, place, old=old.directory / base)
+    patched = base is not None and compress(source, place, old=old.directory / base, thorough=thorough)
     if not patched or place.stat().st_size * WORTHWHILE > source.stat().st_size:
         whole = place.with_suffix(".whole")
-        compress(source, whole)
+        if (
+            source.stat().st_size >= LARGE
+        ):  # as archives have it, which is there already of what was made here
+            shutil.copyfile(frame(source, store=context.store), whole)
+        else:
+            compress(source, whole)
         if not patched or whole.stat().st_size <= place.stat().st_size:
             shutil.move(whole, place)
             return DeltaStep(how="whole", **said, member=place.name)

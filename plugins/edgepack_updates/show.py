@@ -74,7 +74,7 @@ def render(found: Difference) -> Group:
 
 
 def _bytes(found: Difference) -> RenderableType:
-    made = table("part", Number("before MB"), Number("after MB"), Number("update MB"))
+    made = table("part", Number("before MB"), Number("after MB"), Number("update MB, at most"))
     for part in found.parts:
         add_row(made, part.name, *map(column_megabytes, (part.before, part.after, part.update)))
     sizes = (found.archive_before, found.archive_after, found.update)

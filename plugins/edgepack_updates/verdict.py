@@ -88,14 +88,13 @@ def judge(
     if drift.min_cosine >= AGREE:
         return Verdict(outcome="same", says="the same to 1e-4: an index can stay")
     assert drift.top10_kept is not None and drift.nearest_kept is not None
-    figures = f"cosine {drift.mean_cosine:.4f} (lowest {drift.min_cosine:.4f}), ten nearest kept {drift.top10_kept:.1%}"
+    cosines = f"cosine {drift.mean_cosine:.4f}, lowest {drift.min_cosine:.4f}"
+    found = f"a new query finds {drift.top10_kept:.1%} of its ten nearest texts in it ({cosines})"
     causes = _causes(differs)
     if drift.top10_kept >= KEPT:
-        return Verdict(
-            outcome="mixed", says=f"the index can stay, if it may lose this much: {figures}", why=causes
-        )
+        return Verdict(outcome="mixed", says=f"the index can stay, with a loss: {found}", why=causes)
     of = f" ({', '.join(causes)})" if causes else ""
-    return Verdict(outcome="rebuild", says=f"rebuild the index: {figures}{of}", why=causes)
+    return Verdict(outcome="rebuild", says=f"rebuild the index: {found}{of}", why=causes)
 
 
 def _same_bits(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

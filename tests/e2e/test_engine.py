@@ -50,6 +50,20 @@ def test_ten_megabytes_pass_the_full_gate(tmp_path: Path) -> None:
     assert report["verification"]["min_cosine"] >= 0.965
 
 
+@pytest.mark.slow
+def test_eight_and_a_half_megabytes_hold_stsbenchmark_and_retrieval(tmp_path: Path) -> None:
+    limits = {
+        "min_cosine": 0.97,
+        "min_agreement": 0.8,
+        "min_top10": 0.8,
+        "max_sts_loss": 0.005,
+        "max_retrieval_loss": 0.02,
+    }
+    settings = [word for key, value in limits.items() for word in ("--set", f"model.{key}={value}")]
+    tiny = made_bundle("linux-x86-fast", tmp_path, "--recipe", "int8-tiny", "--gate", "full", *settings)
+    assert tiny.archive is not None and tiny.archive.stat().st_size <= 8_500_000
+
+
 def raw(bundle: Bundle, text: str, *arguments: str) -> bytes:
     done = subprocess.run(
         [bundle.program, "--out", "raw", *arguments],

@@ -108,6 +108,9 @@ WRONG: list[tuple[int, str, str, tuple[str, ...]]] = [
     (17, "there is no nofile", "name a folder", ("diff", "nofile", "other")),
     (2, "there is no project here", "edgepack.toml", ("build",)),
     (2, "No such option '--jsn'", "--help", ("targets", "--jsn")),
+    (3, "there is no target file my.toml", "by its name alone", ("bundle", "-t", "my.toml")),
+    (3, "there is no recipe 'INT8' (did you mean int8?)", "int8-download", ("bundle", "-r", "INT8")),
+    (2, "'--recipe' requires an argument", "edgepack bundle --help", ("bundle", "--recipe")),
 ]  # fmt: skip
 """Exit code, words of the error, words of its hint, and the command."""
 

@@ -1,24 +1,28 @@
-"""A Go module and a Rust crate around libembed: they hold the bundle, and what no package is of is refused."""
+"""Packages around libembed, for Go, Rust and Android: they hold the bundle, and what no package is of is refused."""
 
 import shutil
 import tarfile
 import tomllib
+import zipfile
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from tests.support.languages import required
 from tests.support.table_sample import write_native_sample
 
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.bundles.packages import make_packages, packagers_of
-from edgepack.errors import UsageError
+from edgepack.errors import MissingToolError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import ModelOptions, Platform, Target
+from edgepack_bindings.android import create_aar
 from edgepack_bindings.package import create_crate
 
-pytestmark = pytest.mark.tools("c++", may=("gcc", "cc"))
+pytestmark = pytest.mark.tools("c++", may=("gcc", "cc", "javac"))
 
 NAMES = {"go": {"module": "example.com/acme/embeddings"}, "crate": {"name": "acme-embeddings"}}
 
@@ -38,7 +42,7 @@ def target(form: str, **changed: object) -> Target:
         packages=(form,),
         version="1.2.0",
         options={"library": True},
-        extra={form: NAMES[form]},
+        extra={form: NAMES.get(form, {})},
     )
     return replace(made, **changed)  # type: ignore[arg-type]
 
@@ -98,3 +102,64 @@ def test_a_bundle_without_the_library_is_refused(bundle: Bundle, context: HostCo
     without = replace(bundle, manifest={**bundle.manifest, "runner": runner})
     with pytest.raises(UsageError, match=r"no lib/libembed\.so"):
         list(make_packages(without, packagers_of(target("go"), context), context=context))
+
+
+def test_an_archive_for_android_has_its_parts_and_is_the_same_each_time(
+    bundle: Bundle, context: HostContext, tmp_path: Path
+) -> None:
+    required("javac")
+    asked = target("aar", builder="engine", extra={"aar": {"package": "com.acme.embeddings"}})
+    (package,) = make_packages(bundle, packagers_of(asked, context), context=context)
+    first = package.file.read_bytes()
+    with zipfile.ZipFile(package.file) as archive:
+        assert archive.testzip() is None
+        archive.extractall(tmp_path)
+    outside = {path.name for path in tmp_path.iterdir()}
+    assert outside == {"AndroidManifest.xml", "R.txt", "assets", "classes.jar", "jni", "proguard.txt"}
+    assert digest(open_bundle(unpack_bundle(package.file, tmp_path / "inside"))) == digest(bundle)
+    described = ElementTree.parse(tmp_path / "AndroidManifest.xml").getroot()
+    assert described.attrib == {"package": "com.acme.embeddings"}
+    (sdk,) = described
+    assert sdk.attrib == {"{http://schemas.android.com/apk/res/android}minSdkVersion": "26"}
+    assert (tmp_path / "jni/x86_64/libembed.so").read_bytes() == (
+        bundle.directory / "lib/libembed.so"
+    ).read_bytes()
+    assert [path.name for path in (tmp_path / "jni").rglob("*.so")] == ["libembed.so"]
+    with zipfile.ZipFile(tmp_path / "classes.jar") as classes:
+        code = {name: classes.read(name) for name in classes.namelist()}
+    assert {"edgepack/Bundle.class", "edgepack/Bundle$Options.class", "edgepack/EmbedException.class"} <= set(
+        code
+    )
+    # Of Java 8, and named in the rules for those that shrink apps.
+    assert {(each[:4], each[6:8]) for each in code.values()} == {(b"\xca\xfe\xba\xbe", b"\x00\x34")}
+    assert "class edgepack.Bundle { native <methods>; }" in (tmp_path / "proguard.txt").read_text()
+    shutil.rmtree(context.work_dir / "packages")
+    (again,) = make_packages(bundle, packagers_of(asked, context), context=context)
+    assert again.file.read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"options": {}}, "requires a libembed that needs no C library"),
+        ({"builder": "linux"}, "requires a libembed that needs no C library"),
+        ({"platform": Platform(os="linux", arch="x86_64", libc="musl")}, "requires a libembed"),
+        ({"platform": Platform(os="linux", arch="riscv64")}, "requires a libembed"),
+        ({"extra": {"aar": {"package": "Embeddings"}}}, r"\[x-aar\] says"),
+        ({"extra": {"aar": {"name": "a.b"}}}, r"\[x-aar\] says"),
+    ],
+)
+def test_what_no_archive_for_android_is_made_of(changes: dict[str, object], words: str) -> None:
+    made = replace(target("go", builder="engine", extra={}), **changes)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=words):
+        create_aar(made)
+
+
+def test_without_javac_the_archive_says_what_it_needs(
+    bundle: Bundle, context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError, match="requires javac"):
+        create_aar(target("aar", builder="engine", extra={})).pack(
+            bundle, tmp_path / "made.aar", context=context
+        )

@@ -84,8 +84,9 @@ def test_a_model_is_prepared_without_onnx(tmp_path: Path, context: HostContext) 
 
 def test_a_transformer_is_refused(tmp_path: Path, context: HostContext) -> None:
     source = ingest(str(write_model(tmp_path / "model")), context=context)
-    with pytest.raises(UnsupportedModelError, match="is not a static model"):
+    with pytest.raises(UnsupportedModelError, match="is not a static model") as caught:
         create_builder(target(), context).prepare_model(source)
+    assert "--target linux-x86-min" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,13 @@ def device_of(target: Target) -> tuple[str, str]:
 
 
 def target_table(*, first: bool = False) -> str:
-    """Which target: a row each, and one for each other recipe that was measured; ``first``: those that most people ask for."""
+    """Which target: a row each, and one for each other recipe that was measured; ``first``: those that most people ask for, and of recipes
+    those whose speed is known."""
     rows = [
-        row for target, made in targets() if not first or is_first(target) for row in rows_of(target, made)
+        row
+        for target, made in targets()
+        if not first or is_first(target)
+        for row in rows_of(target, made, timed=first)
     ]
     return HEAD + "".join(rows)
 
@@ -56,11 +60,12 @@ def is_first(target: Target) -> bool:
     return device_of(target) in FIRST and target.builder in ("linux", "engine", "static", "web")
 
 
-def rows_of(target: Target, bundles: tuple[Made, ...]) -> Iterator[str]:
+def rows_of(target: Target, bundles: tuple[Made, ...], *, timed: bool) -> Iterator[str]:
     device = DEVICES[device_of(target)]
     yield row(device, f"`{target.name}`", target.best_for, bundles[0] if bundles else None)
     for made in bundles[1:]:
-        yield row("", f"`{target.name} --recipe {made.recipe}`", "", made)
+        if made.times_as_fast is not None or not timed:
+            yield row("", f"`{target.name} --recipe {made.recipe}`", "", made)
 
 
 def row(device: str, name: str, best_for: str, made: Made | None) -> str:

@@ -20,6 +20,7 @@ from edgepack.cli.bundles import verify
 from edgepack.cli.models import quantize
 from edgepack.errors import EdgepackError
 from edgepack.targets import target_of_this_machine
+from edgepack.terminal_text import did_you_mean
 
 pytestmark = pytest.mark.tools("python")
 
@@ -113,6 +114,7 @@ def test_a_python_that_it_does_not_run_on_is_told_what_to_type(
         (["bundle", "-t", "linux-x86-min", "--set", "model"], 2, "error: --set model: expected KEY=VALUE"),
         (["bundle", "-t", "raspberry-pi"], 3, "error: there is no target raspberry-pi"),
         (["quantize", "-r", "int9"], 3, "error: there is no recipe 'int9' (did you mean int8?)"),
+        (["quantize", "-r", "INT8"], 3, "error: there is no recipe 'INT8' (did you mean int8?)"),
         (
             ["search", "-t", "web-wasm", "-r", "int9"],
             3,
@@ -157,6 +159,18 @@ def test_a_stranger_s_word_of_megabytes_is_cut(capsys: pytest.CaptureFixture[str
     assert len(said) < 30_000
     assert said.startswith("error: first x")
     assert said.endswith("x last\n")
+
+
+@pytest.mark.parametrize("command", ["bundle", "diff", "cache clean"])
+def test_an_option_without_its_value_is_told_the_help_of_its_command(command: str) -> None:
+    from edgepack.cli import _command_of
+
+    assert _command_of([*command.split(), "-x", "y"]) == f"edgepack {command}"
+
+
+def test_nothing_is_near_what_shares_few_letters() -> None:
+    assert did_you_mean("badt", ["web-fast", "linux-x86"]) == ""
+    assert did_you_mean("INT8", ["int8", "int4"]) == " (did you mean int8?)"
 
 
 @pytest.mark.slow

@@ -105,6 +105,13 @@ def test_a_folder_with_a_graph_alone_says_what_to_name(tmp_path: Path, context: 
     assert ingest(named[1], context=context).onnx == folder / "model.onnx"
 
 
+def test_a_bundle_is_no_model(tmp_path: Path, context: HostContext) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(EdgepackError, match="is a bundle, not a model") as caught:
+        ingest(str(tmp_path), context=context)
+    assert "edgepack report" in str(caught.value.hint)
+
+
 def test_a_wheel_says_what_to_name(tmp_path: Path, context: HostContext) -> None:
     wheel = tmp_path / "some_model-1.2.3-py3-none-any.whl"
     wheel.write_bytes(b"")

@@ -49,6 +49,7 @@ TOLD_APART = {
     "go",
     "rust",
     "java",
+    "kotlin",
     "js",
     "ts",
     "diff",

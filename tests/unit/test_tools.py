@@ -72,6 +72,19 @@ def test_a_missing_tool_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) 
         tools.find("objcopy")
 
 
+@pytest.mark.parametrize(
+    ("note", "installer"),
+    [
+        ("uv-receipt.toml", "uv tool install"),
+        ("pipx_metadata.json", "pipx install --force"),
+        ("x", "pip install"),
+    ],
+)
+def test_an_extra_is_installed_as_edgepack_was(tmp_path: Path, note: str, installer: str) -> None:
+    (tmp_path / note).touch()
+    assert tools.with_extra("build", tmp_path) == f"{installer} 'edgepack[build]'"
+
+
 def test_what_a_builder_would_miss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     packages = {"pytest": "pytest", "no_such_module": "nonesuch"}

@@ -1,7 +1,10 @@
-/* A bundle opened by its own libembed: what the JNI library, Node's addon and the Go module have in common. */
+/* A bundle opened by its own libembed: what the JNI library, Node's addon and the Go module have in common. With LIBEMBED_INSIDE they are
+ * in libembed themselves. */
 #pragma once
 
+#ifndef LIBEMBED_INSIDE
 #include <dlfcn.h>
+#endif
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +24,13 @@ typedef struct {
     void (*close)(embed_bundle *);
 } Opened;
 
+#ifdef LIBEMBED_INSIDE
+static inline const char *load(const char *path, Opened *opened) {
+    (void)path;
+    *opened = (Opened){NULL, embed_open, embed_dimension, embed_texts, embed_tokens, embed_similarity, embed_close};
+    return NULL;
+}
+#else
 /* What dlopen and dlsym say; NULL where all is there. */
 static inline const char *load(const char *path, Opened *opened) {
     static const char *const names[] = {"embed_open", "embed_dimension", "embed_texts", "embed_tokens", "embed_similarity", "embed_close"};
@@ -31,6 +41,7 @@ static inline const char *load(const char *path, Opened *opened) {
         if (!(*places[at] = dlsym(library, names[at]))) library = NULL;
     return library ? NULL : dlerror();
 }
+#endif
 
 /* NULL, a code and a message where it does not open; numbers: batch size, maximum length, dimension, threads. */
 static inline Opened *open_library(const char *path, const char *folder, const char *prefix, const char *key, const int64_t *numbers, int *code,

@@ -2,6 +2,7 @@ package edgepack;
 
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
@@ -9,8 +10,8 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 /**
  * An open bundle that edgepack made: texts to vectors. Any number of threads may use it at once.
  *
- * <p>It loads the bundle's own library, lib/libembed.so ({@code edgepack bundle --set library=true}), through a small one of JNI's
- * that {@link #load} names.
+ * <p>It calls the bundle's own library, lib/libembed.so ({@code edgepack bundle --set library=true}). That of edgepack's engine is all that
+ * {@link #load} has to name; others are opened through a small library of JNI's.
  */
 public final class Bundle implements AutoCloseable {
     private final ReentrantReadWriteLock lock = new ReentrantReadWriteLock();
@@ -31,7 +32,7 @@ public final class Bundle implements AutoCloseable {
         public String prefix;
         /** ECDSA P-256 in PEM: the bundle has to be signed with it. */
         public String publicKey;
-        /** Another file than lib/libembed.so in the bundle's folder, for a bundle that is one file. */
+        /** Another file than lib/libembed.so in the bundle's folder, for a bundle that is one file; without meaning where libembed.so is loaded. */
         public Path library;
     }
 
@@ -40,7 +41,7 @@ public final class Bundle implements AutoCloseable {
         this.dimension = dimensionOf(handle);
     }
 
-    /** Loads JNI's part, libedgepack_jni.so; once, before anything else. */
+    /** Loads a libembed.so of the engine's, which serves every bundle of the engine's, or libedgepack_jni.so; once, before anything else. */
     public static void load(Path library) {
         System.load(library.toAbsolutePath().toString());
     }
@@ -74,7 +75,7 @@ public final class Bundle implements AutoCloseable {
 
     /** One text's vector. */
     public float[] embed(String text) {
-        return embed(List.of(text))[0];
+        return embed(Collections.singletonList(text))[0];
     }
 
     /** A vector for each text, in their order. */

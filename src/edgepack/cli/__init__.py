@@ -190,7 +190,7 @@ def _in_two_lines(exception: Exception) -> EdgepackError:
     if isinstance(exception, EdgepackError):
         return exception
     if isinstance(exception, click.UsageError):
-        command = exception.ctx.command_path if exception.ctx else "edgepack"
+        command = exception.ctx.command_path if exception.ctx else _command_of(sys.argv[1:])
         return UsageError(exception.format_message(), hint=f"see `{command} --help`")
     if isinstance(exception, OSError) and exception.errno in (errno.ENOSPC, errno.EDQUOT):
         from edgepack.files.store import default_root, disk_full
@@ -200,6 +200,19 @@ def _in_two_lines(exception: Exception) -> EdgepackError:
         f"unexpected {type(exception).__name__}: {exception}",
         hint="this is a bug in edgepack or in a plugin; --debug shows where it happened",
     )
+
+
+def _command_of(words: list[str]) -> str:
+    """Command that the words call, for errors of which click does not say whose they are: an option without its value."""
+    command: click.Command | None = cli
+    path = ["edgepack"]
+    for word in words:
+        if not isinstance(command, click.Group):
+            break
+        if not word.startswith("-"):
+            command = command.get_command(click.Context(command), word)
+            path.append(word)
+    return " ".join(path)
 
 
 def _cut(text: str) -> str:

@@ -4,7 +4,7 @@ Reverse mode, as https://arxiv.org/abs/1502.05767 has it. The texts of a run are
 have no gradients here: callers make what they need of those of the values that weights meet.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +41,10 @@ class Differentiable:
     """What every run has to tell."""
 
 
-def differentiable(model: onnx.ModelProto, by: Iterable[str]) -> Differentiable:
-    """The model, prepared for gradients by these values. Raises ``UnsupportedModelError`` where there is an operator without a rule between
+def differentiable(
+    model: onnx.ModelProto, by: Iterable[str], *, beside: Iterable[str] = ()
+) -> Differentiable:
+    """The model, prepared for gradients by these values; runs tell of those ``beside``, too. Raises ``UnsupportedModelError`` where there is an operator without a rule between
     them and the vectors.
     """
     editor = edit(model)
@@ -59,11 +61,14 @@ def differentiable(model: onnx.ModelProto, by: Iterable[str]) -> Differentiable:
     path = tuple(node for node in nodes if needed.intersection(node.output))
     constants = {name: editor.array(name) for node in path for name in node.input if name in editor.weights}
     for node in path:
-        if node.op_type not in RULES or (node.op_type == "Gather" and node.input[1] not in constants):
+        if node.op_type not in RULES or _is_another(node, constants):
             raise UnsupportedModelError(f"the operator {node.op_type} has no gradient here", hint=HINT)
     live &= needed
-    factors = {
-        name for node in path for at, name in enumerate(node.input) if at in FACTORS.get(node.op_type, ())
+    numbers = set(beside) | {
+        name
+        for node in path
+        for place, name in enumerate(node.input)
+        if name and place not in INTEGERS.get(node.op_type, ())
     }
     return Differentiable(
         model=model,
@@ -71,7 +76,7 @@ def differentiable(model: onnx.ModelProto, by: Iterable[str]) -> Differentiable:
         live=frozenset(live),
         constants=constants,
         output=output,
-        observed=tuple(sorted(live | (factors - constants.keys() - {""}))),
+        observed=tuple(sorted(live | numbers - constants.keys())),
     )
 
 
@@ -91,6 +96,16 @@ def gradients(of: Differentiable, values: Values, probe: Floats) -> Values:
             if name in of.live:
                 found[name] = found[name] + gradient if name in found else gradient
     return found
+
+
+def _is_another(node: onnx.NodeProto, constants: Values) -> bool:
+    """Whether a node is of a form that the rule of its operator does not know."""
+    if node.op_type == "Gather":
+        return node.input[1] not in constants
+    if node.op_type == "RotaryEmbedding":
+        odd = any(_attribute(node, name, 0) for name in ("interleaved", "rotary_embedding_dim"))
+        return odd or constants.get(node.input[1], np.zeros(0)).size != 1
+    return False
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
@@ -158,6 +173,10 @@ def _same_numbers(node: onnx.NodeProto, known: Values, found: Values) -> Back:
     return [(node.input[0], found[node.output[0]].reshape(known[node.input[0]].shape))]
 
 
+def _repeated(node: onnx.NodeProto, known: Values, found: Values) -> Back:
+    return [(node.input[0], _like(found[node.output[0]], known[node.input[0]]))]
+
+
 def _transpose(node: onnx.NodeProto, known: Values, found: Values) -> Back:
     gradient = found[node.output[0]]
     order = _attribute(node, "perm", range(gradient.ndim)[::-1])
@@ -212,6 +231,16 @@ def _normalized(node: onnx.NodeProto, known: Values, found: Values) -> Back:
     return [(name, by_total) for name in terms]
 
 
+def _rotated(node: onnx.NodeProto, known: Values, found: Values) -> Back:
+    """Pairs of numbers of each head, turned by an angle for each place; back by the same."""
+    gradient, first = found[node.output[0]], int(known[node.input[1]].item())
+    batch, tokens, _ = gradient.shape
+    cosine, sine = (known[name][first : first + tokens, None] for name in node.input[2:])
+    one, other = np.moveaxis(gradient.reshape(batch, tokens, -1, 2, cosine.shape[-1]), -2, 0)
+    turned = np.stack([one * cosine + other * sine, other * cosine - one * sine], axis=-2)
+    return [(node.input[0], turned.reshape(gradient.shape))]
+
+
 def _activated(node: onnx.NodeProto, known: Values, found: Values) -> Back:
     """Functions of each number by itself, some with a bias that is added first."""
     value, made, gradient = known[node.input[0]], known[node.output[0]], found[node.output[0]]
@@ -220,6 +249,8 @@ def _activated(node: onnx.NodeProto, known: Values, found: Values) -> Back:
         slope = (made > 0).astype(np.float32)
     elif kind == "Tanh":
         slope = 1 - made**2
+    elif kind == "Sigmoid":
+        slope = made * (1 - made)
     else:
         value = value + known[node.input[1]] if len(node.input) > 1 and node.input[1] else value
         # Both are x times a share; the share is what was made of x, by x.
@@ -264,6 +295,12 @@ def _together(values: Floats) -> Floats:
     return values.swapaxes(1, 2).reshape(batch, tokens, -1)
 
 
+NORMS = (
+    "LayerNormalization",
+    "SkipLayerNormalization",
+    "SimplifiedLayerNormalization",
+    "SkipSimplifiedLayerNormalization",
+)
 RULES: Mapping[str, Callable[[onnx.NodeProto, Values, Values], Back]] = {
     "Add": _add,
     "Sub": _subtract,
@@ -275,16 +312,17 @@ RULES: Mapping[str, Callable[[onnx.NodeProto, Values, Values], Back]] = {
     "Gather": _gather,
     "Transpose": _transpose,
     "MultiHeadAttention": _attention,
+    "RotaryEmbedding": _rotated,
+    "Expand": _repeated,
     **dict.fromkeys(("ReduceSum", "ReduceMean"), _sum),
     **dict.fromkeys(("Identity", "Reshape", "Squeeze", "Unsqueeze"), _same_numbers),
-    **dict.fromkeys(("Relu", "Tanh", "Gelu", "BiasGelu", "FastGelu"), _activated),
-    **dict.fromkeys(("LayerNormalization", "SkipLayerNormalization"), _normalized),
-    **dict.fromkeys(("SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization"), _normalized),
+    **dict.fromkeys(("Relu", "Tanh", "Sigmoid", "Gelu", "BiasGelu", "FastGelu"), _activated),
+    **dict.fromkeys(NORMS, _normalized),
 }
 """Operator → the gradients of its inputs, of those of its outputs."""
-FACTORS: Mapping[str, Collection[int]] = {
-    **dict.fromkeys(("Mul", "Div", "Max", "MatMul"), (0, 1)),
-    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), (0, 1)),
-    "MultiHeadAttention": (0, 1, 2, 5),
+INTEGERS: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(("Expand", "Gather", "ReduceMean", "ReduceSum", "Reshape", "Squeeze", "Unsqueeze"), (1,)),
+    "MultiHeadAttention": (4,),
+    "RotaryEmbedding": (1,),
 }
-"""Inputs for which gradients ask, wherever these come from; a mask is none of them."""
+"""Inputs that no gradient asks for: shapes, places, masks."""

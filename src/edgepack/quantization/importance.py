@@ -6,7 +6,7 @@ says what an error of a weight does to the matrix's own product; this says what 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
@@ -53,10 +53,11 @@ def importance(
         for node in nodes
         if is_embedding_lookup(editor, node) and len(editor.array(node.input[0])) >= FEW_ROWS
     }
-    made = differentiable(model, [*rows.values(), *(output for _, output in products.values())])
-    # What the first products take may depend on nothing that is quantized.
-    taken = {source for source, _ in products.values()}
-    made = replace(made, observed=tuple(sorted({*made.observed, *taken})))
+    made = differentiable(
+        model,
+        [*rows.values(), *(output for _, output in products.values())],
+        beside=[source for source, _ in products.values()],
+    )
     random = np.random.default_rng(SEED)
     inputs, outputs, columns = _Sums(), _Sums(), _Sums()
     for values in runs(made, _of_one_length(feeds)):

@@ -9,6 +9,7 @@ LADDER = (
     "int8-download",
     "int8-compact",
     "int8-smallest",
+    "int8-tiny",
 )
 """Each makes a smaller download than the one before it."""
 BY_TOKEN = ("int8", "int8-download", "int8-compact")

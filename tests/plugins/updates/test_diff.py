@@ -156,15 +156,17 @@ def test_a_mixed_index_is_measured(made: Make, context: HostContext) -> None:
     assert found.verdict.outcome == "mixed"
     assert found.verdict.why == ("another recipe",)
     assert 0.9 <= found.drift.top10_kept < 1.0 and found.drift.min_cosine < 0.9999
-    near = f"cosine {found.drift.mean_cosine:.4f} (lowest "
-    assert found.verdict.says.startswith(f"the index can stay, if it may lose this much: {near}")
+    assert found.verdict.says == (
+        f"the index can stay, with a loss: a new query finds {found.drift.top10_kept:.1%} of its ten nearest texts in it "
+        f"(cosine {found.drift.mean_cosine:.4f}, lowest {found.drift.min_cosine:.4f})"
+    )
 
 
 def test_other_vectors_mean_rebuilding_and_why(made: Make, context: HostContext) -> None:
     weights = [{"path": "model.safetensors", "size": 1, "sha256": "1" * 64}]
     found = verdict(made("old"), made("new", noise=1, name="other", source_files=weights), context)
     assert found.verdict.outcome == "rebuild"
-    assert found.verdict.says.startswith("rebuild the index: cosine ")
+    assert found.verdict.says.startswith("rebuild the index: a new query finds ")
     assert found.verdict.why == ("another model", "another weights")
 
 

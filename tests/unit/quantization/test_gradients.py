@@ -1,5 +1,6 @@
 """Gradients of vectors: what differences of vectors say, and operators that have none."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,11 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 from tests.support.compare import Load, load
+from tests.support.families import write_family
+from tests.support.installed import export_onnx
 
 from edgepack.errors import UnsupportedModelError
+from edgepack.models.fuse.fusion import fuse
 from edgepack.models.graph.sample_inputs import random_tokens
 from edgepack.quantization.gradients import differentiable, gradients, runs
 
@@ -95,10 +99,42 @@ NODES: dict[str, tuple[list[str], dict[str, Any], dict[str, np.ndarray]]] = {
     "share": (["Div", "even", "v"], {}, {"even": EVEN}),
     "root": (["Sqrt", "v"], {}, {}),
     "tanh": (["Tanh", "v"], {}, {}),
+    "sigmoid": (["Sigmoid", "v"], {}, {}),
+    "repeated": (["Expand", "v", "sizes"], {}, {"sizes": np.array([2, 2, 3, 4], np.int64)}),
     "floor": (["Max", "v", "even"], {}, {"even": EVEN}),
     "squares": (["Mul", "v", "v"], {}, {}),
     "root mean square": (["SimplifiedLayerNormalization", "v", "even"], {"axis": -1}, {"even": EVEN}),
 }
+
+
+@pytest.mark.parametrize(
+    "kind", ["mpnet", "modernbert", "gte", "nomic_bert", "qwen3", "embedding_gemma2_text"]
+)
+def test_gradients_of_other_families(tmp_path: Path, kind: str) -> None:
+    """Distances, windows, rotations, gates and heads that share keys; by the first matrix' product, for its table is a small one."""
+    source, _ = write_family(tmp_path / "model", kind, std=0.15)
+    exported = onnx.load(export_onnx(source, tmp_path / "model.onnx"))
+    model = fuse(exported, lambda note: None, attention="MultiHeadAttention", embeddings=False)
+    matrix = next(n for n in model.graph.node if n.op_type == "MatMul" and "weight" in n.input[1])
+    (feed,) = random_tokens(model, 1)
+    made = differentiable(model, [matrix.output[0]])
+    (values,) = runs(made, [feed])
+    probe = np.random.default_rng(3).normal(size=values[made.output].shape).astype(np.float32)
+    found = gradients(made, values, probe)[matrix.output[0]]
+    step = found / np.linalg.norm(found) * np.float32(10 * NUDGE)
+
+    def probed(sign: int) -> float:
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        product = next(n for n in copy.graph.node if n.output[0] == matrix.output[0])
+        product.output[0] = "still"
+        copy.graph.initializer.append(numpy_helper.from_array(sign * step, "step"))
+        at = list(copy.graph.node).index(product) + 1
+        copy.graph.node.insert(at, helper.make_node("Add", ["still", "step"], [matrix.output[0]]))
+        session = onnxruntime.InferenceSession(copy.SerializeToString())
+        return float((session.run(None, feed)[0].astype(np.float64) * probe).sum())
+
+    assert (found * step).sum() == pytest.approx((probed(1) - probed(-1)) / 2, rel=0.02)
 
 
 @pytest.mark.parametrize("name", NODES)

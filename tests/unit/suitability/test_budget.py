@@ -48,6 +48,7 @@ def test_the_nearest_to_full_precision_comes_first_for_the_first_target_that_tak
         ("linux-x86-fast", "int8-download"),
         ("linux-x86-fast", "int8-compact"),
         ("linux-x86-fast", "int8-smallest"),
+        ("linux-x86-fast", "int8-tiny"),
     ]
 
 

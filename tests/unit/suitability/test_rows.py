@@ -202,6 +202,9 @@ def test_what_is_recommended_is_what_bundle_takes(
     source = ingest(str(tmp_path), context=context)
     row = recommended(source, suitability(source, context=context), context=context)
     assert row is not None and (row.target, row.recipe) == (chosen.name, chosen.model.recipe)
+    if name == "bert":
+        assert [each.recipe for each in row.choices] == ["int8-tiny", "int8-download", "int8"]
+        assert row.measured_with == "all-MiniLM-L6-v2"
 
 
 def test_another_target_is_recommended_where_no_default_takes_the_model(

@@ -28,12 +28,12 @@ QUICK = tuple("-O2" if flag == "-Oz" else flag for flag in FLAGS)
 ONCE = frozenset(
     (
         *(f"program/{name}.cc" for name in ("about", "bench", "embed_main", "main", "options")),
-        *("embedder/bundle.cc", "embedder/processor.cc", "search/search.cc"),
+        *("embedder/bundle.cc", "embedder/processor.cc", "search/index.cc", "search/search.cc"),
     )
 )
 """Of edgepack's own program, what runs once per start and not per text: compiled to be small all the same."""
-SMALL = ("serve/", "features/")
-"""Folders of the same kind: of a request, the server is the smallest part."""
+SMALL = ("serve/", "features/", "chunks/", "libembed/beside/")
+"""Folders of the same kind: of a request, or a chunk, they are the smallest part."""
 
 
 def build_standalone(

@@ -5,9 +5,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from edgepack.context import BuildContext, Extension
+from edgepack.tools import with_extra
 
 AXIS = "architecture"
-INSTALL_PYTORCH = "pip install 'edgepack[export]'"
+INSTALL_PYTORCH = with_extra("export")
 
 
 def written_by(config: Mapping[str, Any], context: BuildContext) -> Extension | None:

@@ -106,12 +106,17 @@ def require_tokenizer(names: Iterable[str], model: str) -> None:
 
 
 def require_model(names: Iterable[str], model: str) -> None:
-    """Raise ``UnsupportedModelError`` for what belongs to another model, or is in another program's format."""
+    """Raise ``UnsupportedModelError`` for what belongs to another model, is in another program's format, or was made of a model."""
     there = set(names)
     if "adapter_config.json" in there and "config.json" not in there:
         raise UnsupportedModelError(
             f"{model} is an adapter (LoRA) for another model",
             hint="unpack it, and name its folder: edgepack merges the two where adapter_config.json names the other",
+        )
+    if "manifest.json" in there and "tokenizer.json" not in there:
+        raise UnsupportedModelError(
+            f"{model} is a bundle, not a model",
+            hint="edgepack report and edgepack verify take bundles; name the model that it was made from",
         )
     if any(name.endswith(GGUF_SUFFIX) for name in there) and "tokenizer.json" not in there:
         raise in_gguf(model)

@@ -90,7 +90,7 @@ def static_table(source: ModelSource) -> StaticTable:
     if source.weights is None or not is_static_source(source):
         raise UnsupportedModelError(
             f"{source.name} is not a static model, which is only a table with one vector per token",
-            hint="use a model2vec or StaticEmbedding model, or a target for transformer models",
+            hint="--target linux-x86-min, on arm64 linux-arm64-min, for transformers",
         )
     return table_of(open_tensors(source.weights), source.config)
 

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
@@ -58,6 +58,10 @@ class Program:
     glibc: str | None = None
     public_key: str = ""
     """The text of a PEM: program and library refuse every bundle that is not signed with that key."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """More sources of libembed, file name → text."""
+    exports: tuple[str, ...] = ()
+    """And what it exports of them."""
 
     def sources(self, model: PreparedModel) -> dict[str, ProgramSources]:
         """Sources for a model, by their place in the bundle."""
@@ -65,8 +69,10 @@ class Program:
         program = program_sources(self.encoder, features, key=self.public_key)
         wanted = {PROGRAM: ProgramSources(files=program, output=PROGRAM)}
         if "library" in self.features:
-            files = library_sources(self.encoder, features, key=self.public_key)
-            wanted[LIBRARY] = ProgramSources(files=files, output=Path(LIBRARY).name, exports=EXPORTS)
+            own = {f"libembed/beside/{name}": text for name, text in self.beside.items()}
+            files = {**library_sources(self.encoder, features, key=self.public_key), **own}
+            exports = (*EXPORTS, *self.exports)
+            wanted[LIBRARY] = ProgramSources(files=files, output=Path(LIBRARY).name, exports=exports)
         return wanted
 
     def link(self, one: ProgramSources, model: PreparedModel, context: BuildContext) -> Path:
@@ -212,6 +218,8 @@ def link_encoder(
     any_libc: bool = False,
     serve: bool = False,
     chunks: bool = False,
+    beside: Mapping[str, str] | None = None,
+    exports: tuple[str, ...] = (),
     platform: Platform,
     glibc: str | None = None,
     context: BuildContext,
@@ -222,7 +230,7 @@ def link_encoder(
     vectors of batches, and ``open_encoder``, as docs/tutorials/encoder.md says. ``includes`` are folders of others' headers.
     No exceptions, no RTTI. ``outputs`` are what it gives beside vectors (``RunnerArtifact.outputs``): ``tokens`` through ``TokenVectors``.
     A builder that needs no runtime returns none. With ``library`` there is also libembed, with that encoder; with ``serve`` the program has ``embed serve``, with ``chunks`` `embed --chunks`.
-    ``any_libc``: the encoder calls the C library alone and keeps nothing for a thread, so libembed may be one that any C library loads.
+    ``any_libc``: the encoder calls the C library alone and keeps nothing for a thread, so libembed may be one that any C library loads. ``beside`` are more sources of libembed, C or C++, of which it has ``exports``.
 
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
     ``MissingToolError`` or ``ToolError``.
@@ -230,6 +238,8 @@ def link_encoder(
     program = Program(
         encoder=own_encoder(encoder, includes, outputs),
         features=_chosen(library=library, serve=serve, chunks=chunks),
+        beside=beside or {},
+        exports=exports,
         platform=platform,
         any_libc=any_libc,
         glibc=glibc,

@@ -52,6 +52,7 @@ private:
 };
 
 std::string sha256_of(std::string_view text);
+uint32_t adler32(std::string_view bytes, uint32_t start);
 float dot(const float *first, const float *second, size_t size);
 
 }  // namespace embed
