@@ -153,6 +153,10 @@ def test_a_mistake_is_two_lines_and_an_exit_code(
     assert done.stdout == ""
 
 
+def test_a_bundle_s_program_is_named_for_what_it_does() -> None:
+    assert "`dist/BUNDLE/embed serve --help`" in edgepack("serve").stderr
+
+
 def test_a_stranger_s_word_of_megabytes_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
     show_error(EdgepackError(f"first {'x' * 3_000_000} last"))
     said = capsys.readouterr().err

@@ -185,12 +185,18 @@ def _interrupted(error: BaseException) -> int:
     return INTERRUPTED
 
 
+OF_PROGRAMS = ("embed", "serve", "similarity")
+OF_BUNDLE = "a bundle's own program does that: `dist/BUNDLE/embed --help`, `dist/BUNDLE/embed serve --help`"
+
+
 def _in_two_lines(exception: Exception) -> EdgepackError:
     """Any failure as an error for people; what nobody foresaw is said to be our fault."""
     if isinstance(exception, EdgepackError):
         return exception
     if isinstance(exception, click.UsageError):
         command = exception.ctx.command_path if exception.ctx else _command_of(sys.argv[1:])
+        if getattr(exception, "command_name", None) in OF_PROGRAMS:
+            return UsageError(exception.format_message(), hint=OF_BUNDLE)
         return UsageError(exception.format_message(), hint=f"see `{command} --help`")
     if isinstance(exception, OSError) and exception.errno in (errno.ENOSPC, errno.EDQUOT):
         from edgepack.files.store import default_root, disk_full
