@@ -248,7 +248,7 @@ def test_equal_ids_of_ones_own_are_enough_where_nothing_can_be_run(
     ):
         new = made(f"new-{noise}-{embedder[0]}", noise=noise, embedder=embedder)
         assert verdict(old, new, context).verdict.outcome == outcome
-    assert verdict(made("a"), made("b"), context).verdict.outcome == "undecided"
+    assert verdict(made("a", embedder=""), made("b", embedder=""), context).verdict.outcome == "undecided"
 
 
 def test_a_strangers_word_decides_nothing_and_a_named_keys_does(

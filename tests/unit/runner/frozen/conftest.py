@@ -1,5 +1,6 @@
 """The thin Python of the frozen program, unfrozen, around the C++ program in a library."""
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -76,3 +77,7 @@ def with_module(bundle: Path, text: str) -> None:
     (bundle / "module/hooks.py").write_text(text)
     manifest = json.loads((bundle / "manifest.json").read_text())
     write_manifest(bundle, library=manifest["runtime"]["library"], module="module/hooks.py")
+    made = json.loads((bundle / "manifest.json").read_text())
+    # A module is of what an embedder's id is made of.
+    made["model"]["embedder"] = hashlib.sha256(text.encode()).hexdigest()[:32]
+    (bundle / "manifest.json").write_text(json.dumps(made))
