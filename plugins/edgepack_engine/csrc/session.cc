@@ -138,7 +138,7 @@ size_t Session::rows_for(const Work &work, const Buffer &buffer) const {
 bool Session::is_countable(const Work &work, size_t longest, size_t widest, size_t given) const {
     if (sizeof(size_t) == sizeof(uint64_t)) return true;
     const uint64_t tokens = work.tokens;
-    uint64_t bytes = sizeof(float) * (work.spans.size() * header_.dimension + tokens * given + uint64_t(work.lanes) * (longest + 3 * KEYS) * (2 * widest + PANEL));
+    uint64_t bytes = sizeof(float) * (work.vectors_in_all() * header_.dimension + tokens * given + uint64_t(work.lanes) * (longest + 3 * KEYS) * (2 * widest + PANEL));
     for (size_t at = 0; at < header_.buffers; at++)
         bytes += uint64_t(rows_for(work, buffers_[at])) * buffers_[at].width * buffers_[at].bytes + ALIGNMENT;
     return bytes <= SIZE_MAX / 2;
@@ -155,7 +155,7 @@ Error Session::reserve(Work &work, bool all) const {
     const size_t given = all ? header_.given : 0;
     if (!is_countable(work, longest, widest, given))
         return fail(RUNTIME, "so many tokens at once take more memory than there can be", "shorter texts, or fewer at once");
-    work.vectors.assign(work.spans.size() * header_.dimension, 0);
+    work.vectors.assign(work.vectors_in_all() * header_.dimension, 0);
     work.given.assign(work.tokens * given, 0);
     for (size_t at = 0; at < header_.steps; at++)
         if (steps_[at].operation == ATTENTION) room = std::max(room, attention_room(longest, steps_[at].sizes[2]));
@@ -374,7 +374,7 @@ void Session::compute_stages(Work &work, Progress &progress) const {
             });
         }
     }
-    progress.each(stage, work.spans.size(), [&](size_t span) { make_vector(work, span, lane); });
+    progress.each(stage, work.vectors_in_all(), [&](size_t span) { make_vector(work, span, lane); });
 }
 
 // Adds a few of a text's tokens to what is known of it.
@@ -403,7 +403,7 @@ void Session::pool(const Step &step, const Work &work, const Few &few) const {
 }
 
 void Session::make_vector(Work &work, size_t span, size_t lane) const {
-    const auto [begin, end] = work.spans[span];
+    const auto [begin, end] = work.span(span);
     if (begin == end) return;
     for (size_t first = begin; first < end; first += TOGETHER)
         compute_rows(work, header_.pooled, behind_, {first, std::min(TOGETHER, end - first), lane, begin, end});
@@ -424,11 +424,10 @@ Error Session::run(const Batch &batch, size_t dimension, std::vector<float> &vec
     auto work = take();
     if (Error error = fill(batch, *work, all)) return error;
     work->spans.clear();
-    for (size_t row = 0; row < batch.rows; row++) {
+    for (size_t row = 0; HAS_PARTS && row < ends.size(); row++) {
         const size_t start = work->starts[row], seen = work->seen[row];
         size_t begin = start;
-        if (ends.empty()) work->spans.push_back({start, start + seen});
-        else for (size_t end : ends[row]) work->spans.push_back({begin, start + std::min(end, seen)}), begin = start + std::min(end, seen);
+        for (size_t end : ends[row]) work->spans.push_back({begin, start + std::min(end, seen)}), begin = start + std::min(end, seen);
     }
     if (Error error = reserve(*work, all)) return error;
     compute(*work);

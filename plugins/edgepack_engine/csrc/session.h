@@ -36,11 +36,16 @@ private:
     struct Span {
         size_t begin = 0, end = 0;
     };
+#ifdef __wasm__
+    static constexpr bool HAS_PARTS = false;  // a page asks for none, and downloads nothing of them
+#else
+    static constexpr bool HAS_PARTS = true;
+#endif
     // The tokens of a batch's texts one after the other, and room for what is computed of them.
     struct Work {
         std::vector<uint32_t> ids, types, positions, starts, places;  // the last of tokens in the batch
         std::vector<uint32_t> seen;                                   // tokens of each text that others attend to: its first ones
-        std::vector<Span> spans;
+        std::vector<Span> spans;                                      // of parts, where they were asked for
         std::vector<float> vectors, given;
         std::map<uint64_t, std::vector<float>> turns;  // of rotary positions, by where their frequencies are
         std::vector<std::unique_ptr<uint8_t[]>> buffers;
@@ -49,6 +54,10 @@ private:
         size_t tokens = 0, capacity = 0;
         size_t lanes = 1, room = 0;  // threads that share the batch, and what attention needs for each
         std::atomic<bool> unread{false};  // the disk did not give a word's row
+
+        bool whole() const { return !HAS_PARTS || spans.empty(); }
+        size_t vectors_in_all() const { return whole() ? starts.size() - 1 : spans.size(); }
+        Span span(size_t at) const { return whole() ? Span{starts[at], size_t(starts[at]) + seen[at]} : spans[at]; }
     };
     // Rows that are computed together, and by which thread; where texts are pooled, the tokens of theirs that count.
     struct Few {
