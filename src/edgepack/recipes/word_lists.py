@@ -129,7 +129,7 @@ def words_of(language: str, *, context: BuildContext) -> tuple[str, ...]:
     )
     (fetched,) = fetch_archives([(archive,)], context=context)
     folder = context.work_dir / "words" / name
-    unpack_download(fetched, folder, keep=[FOLDER])
+    unpack_download(fetched, folder, keep=[f"{FOLDER}/{of.file}"])
     words = _decoded((folder / FOLDER / of.file).read_bytes()).split()
     return tuple(words[:: -(-len(words) // MOST)])
 

@@ -1,6 +1,8 @@
 """Pruning: texts of the corpus keep their vectors to the bit, other texts are still cut into pieces."""
 
+import io
 import json
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -128,19 +130,29 @@ def test_words_stand_alone_at_beginnings_and_behind_brackets() -> None:
 def test_word_lists_are_read_in_either_encoding_and_thinned_out(
     tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = {"swedish": "ö\nå\n".encode("latin-1"), "german": "ö\nü\nä\n".encode()}
-
-    def unpacked(package: Path, folder: Path, *, keep: list[str]) -> None:
-        for name, content in files.items():
-            (folder / keep[0]).mkdir(parents=True, exist_ok=True)
-            (folder / keep[0] / name).write_bytes(content)
-
-    monkeypatch.setattr(word_lists, "fetch_archives", lambda wanted, *, context: [tmp_path])
-    monkeypatch.setattr(word_lists, "unpack_download", unpacked)
+    package = tmp_path / "words.tar.gz"
+    with tarfile.open(package, "w:gz") as archive:
+        for name, content in {"swedish": "ö\nå\n".encode("latin-1"), "german": "ö\nü\nä\n".encode()}.items():
+            member = tarfile.TarInfo(f"usr/share/dict/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        # Debian's alternatives, of other names for a list.
+        link = tarfile.TarInfo("usr/share/dict/svenska")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/dictionaries-common/svenska"
+        archive.addfile(link)
+    monkeypatch.setattr(word_lists, "fetch_archives", lambda wanted, *, context: [package])
     monkeypatch.setattr(word_lists, "MOST", 2)
     monkeypatch.setitem(word_lists.LISTS, "de", replace(word_lists.LISTS["de"], file="german"))
     assert word_lists.words_of("sv", context=context) == ("ö", "å")
     assert word_lists.words_of("de", context=context) == ("ö", "ä")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", word_lists.LISTS)
+def test_every_language_has_its_words(language: str, online: HostContext) -> None:
+    words = word_lists.words_of(language, context=online)
+    assert 80_000 < len(words) <= word_lists.MOST
+    assert all(word.isprintable() and " " not in word for word in words)
 
 
 def test_a_text_that_would_be_cut_up_otherwise_is_named(source: ModelSource) -> None:
