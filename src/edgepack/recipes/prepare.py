@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -157,7 +158,19 @@ def _passed(
     for step in passes:
         with context.progress(f"pass {step.name}"):
             model = apply(step, model, notes.append, material, context)
+        material = _with_its_tokenizer(material, context)
     return model, passes
+
+
+def _with_its_tokenizer(material: Material, context: BuildContext) -> Material:
+    """Later passes cut texts up as the model that they are given takes them, where an earlier one has made another tokenizer."""
+    content = material.files.get(TOKENIZER)
+    if material.source is None or content is None:
+        return material
+    place = context.work_dir / "tokenizers" / sha256(content).hexdigest() / TOKENIZER
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content)
+    return replace(material, source=replace(material.source, tokenizer=place))
 
 
 def try_passes(

@@ -84,6 +84,30 @@ def test_the_pruned_model_can_be_quantized(source: ModelSource, corpus: Path, co
     assert (vectors * reference_vectors(source, CORPUS, context=context)).sum(axis=1).min() > 0.98
 
 
+@pytest.mark.parametrize(
+    "further",
+    [
+        (Pass(name="int8-dynamic", parameters={"steps": 9.2, "table_steps": 6.6, "weighed": True}),),
+        (
+            Pass(name="int8-dynamic", parameters={"steps": 9.2, "table_steps": 6.6, "rarity": 0.2}),
+            Pass(name="trim"),
+        ),
+        (Pass(name="int8-static"),),
+    ],
+    ids=lambda further: further[0].name,
+)
+def test_passes_that_run_texts_cut_them_up_as_the_pruned_model_takes_them(
+    source: ModelSource, corpus: Path, further: tuple[Pass, ...], tmp_path: Path, context: HostContext
+) -> None:
+    shown = tmp_path / "shown.txt"
+    shown.write_text("hello unused world\nnever a small model\nmodels x q\n")
+    fused = Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False})
+    options = replace(steps(corpus, fused, Pass(name="smooth"), *further), calibration=shown)
+    pruned = prepare_model(source, options=options, context=context)
+    vectors = embed_with_onnxruntime(pruned.file, pruned.source, CORPUS)
+    assert (vectors * reference_vectors(source, CORPUS, context=context)).sum(axis=1).min() > 0.97
+
+
 def test_another_corpus_is_another_model(source: ModelSource, corpus: Path, context: HostContext) -> None:
     first = prepare_model(source, options=steps(corpus), context=context)
     corpus.write_text("a\n")
