@@ -75,7 +75,7 @@ def build(
         with step("prove"), by.named():
             proofs = prove(order, bundle, runtime, run)
         with step("verify"), by.named():
-            verified = judge(order, bundle, source, proofs, run)
+            verified = judge(order, bundle, source, prepared, proofs, run)
         with step("pack"):
             outcome = pack_up(order, parts, verified, destination, beside)
     hand_over(outcome, key, context)

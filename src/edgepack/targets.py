@@ -17,6 +17,7 @@ from edgepack.toml_schema import (
     Malformed,
     Written,
     check_value,
+    inline_toml,
     keys_of,
     load_toml,
     parse_toml,
@@ -226,7 +227,7 @@ def overrides_of(
     """Settings of a target as ``--set`` has them; those that have an option or a key of their own go before."""
     own = {"model.recipe": recipe, "model.gate": gate, "package.formats": list(packages)}
     wanted = {**(settings or {}), **{key: value for key, value in own.items() if value}}
-    return [f"{key}={json.dumps(value)}" for key, value in wanted.items()]
+    return [f"{key}={inline_toml(value)}" for key, value in wanted.items()]
 
 
 def with_reading(target: Target, reading: Reading) -> Target:

@@ -71,6 +71,15 @@ def parse_toml(text: str, *, parse_float: Callable[[str], float] = float) -> dic
         raise Malformed("not valid TOML: it is nested too deeply") from error
 
 
+def inline_toml(value: object) -> str:
+    """A value on one line, e.g. ``{ pass = "int4" }``: strings, numbers, truth values, lists and tables of them."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {inline_toml(of)}' for key, of in value.items())} }}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(inline_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
 def load_toml(file: Traversable | Path) -> dict[str, Any]:
     """A whole file. Raises ``Malformed``, or ``OSError``."""
     try:

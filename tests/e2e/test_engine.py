@@ -14,10 +14,13 @@ import pytest
 from tests.support.bundles import made_bundle
 from tests.support.command import edgepack
 from tests.support.embed_serve import running
+from tests.support.small_models import write_small_bert
 from tests.unit.models.outputs.test_colbert import write_stanford
 from tests.unit.models.outputs.test_splade import write_masked
 
+from edgepack import python_api
 from edgepack.records.bundle import Bundle
+from edgepack.verifier.gate import verification_texts
 
 pytestmark = [
     pytest.mark.e2e,
@@ -62,6 +65,24 @@ def test_eight_and_a_half_megabytes_hold_stsbenchmark_and_retrieval(tmp_path: Pa
     settings = [word for key, value in limits.items() for word in ("--set", f"model.{key}={value}")]
     tiny = made_bundle("linux-x86-fast", tmp_path, "--recipe", "int8-tiny", "--gate", "full", *settings)
     assert tiny.archive is not None and tiny.archive.stat().st_size <= 8_500_000
+
+
+def test_a_pruned_vocabulary_is_verified_when_built_and_later(tmp_path: Path) -> None:
+    """By Python, whose settings are not words of a command line, and with passes behind it that run texts."""
+    model, corpus = write_small_bert(tmp_path / "model"), tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(" ".join(text.split()) for text in verification_texts()[::2]))
+    passes = [{"pass": "prune-vocabulary", "corpus": str(corpus)}, {"recipe": "int8-download"}]
+    limits = ("min_cosine", "min_p1_cosine", "min_worst_cosine", "min_agreement", "min_top10")
+    made = python_api.bundle(
+        model,
+        target="linux-x86-fast",
+        output=tmp_path / "dist",
+        settings={"model.recipe": passes, **{f"model.{each}": 0.01 for each in limits}},
+        offline=True,
+    )
+    assert made.report.verification.same_tokens == 4200
+    later = python_api.verify(made.archive, model=model, offline=True)
+    assert (later.status, later.same_tokens) == ("passed", 0)
 
 
 def raw(bundle: Bundle, text: str, *arguments: str) -> bytes:

@@ -151,7 +151,12 @@ def prove(
 
 
 def judge(
-    order: Order, bundle: Bundle, source: ModelSource, proofs: tuple[LevelProof, ...], run: BundleRunner
+    order: Order,
+    bundle: Bundle,
+    source: ModelSource,
+    prepared: PreparedModel,
+    proofs: tuple[LevelProof, ...],
+    run: BundleRunner,
 ) -> Verified:
     """The bundle, run and compared with its model; and no byte of it is another afterwards. Raises ``VerificationError``."""
     require_facts(bundle, source)
@@ -161,6 +166,7 @@ def judge(
         run.embed,
         options=order.target.model,
         program=run,
+        shipped=prepared.source,
         proofs=proofs,
         context=order.context,
     )

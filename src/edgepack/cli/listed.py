@@ -1,10 +1,9 @@
 """What the listing commands show: targets, plugins, the cache. Rows of plain words, for tables and for JSON."""
 
-import json
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from edgepack.errors import EdgepackError, UsageError
 from edgepack.files.store import Store, disk_errors
@@ -14,6 +13,7 @@ from edgepack.plugins.spec import Spec
 from edgepack.records.target import Platform
 from edgepack.suitability.measured import Made, measured
 from edgepack.terminal_text import did_you_mean
+from edgepack.toml_schema import inline_toml
 
 FEW = 3
 """Things that a plugin brings whose names a table shows."""
@@ -87,16 +87,11 @@ def recipe_rows(host: PluginHost) -> list[Row]:
             "passes": ", ".join(
                 str(step.get("pass") or f"those of {step['recipe']}") for step in found.make()
             ),
-            "toml": "\n".join(map(_as_toml, found.make())),
+            "toml": "\n".join(f"{inline_toml(step)}," for step in found.make()),
             "origin": found.plugin,
         }
         for name, found in host.extensions("recipe").items()
     ]
-
-
-def _as_toml(step: Mapping[str, object]) -> str:
-    """A pass as a target file has it, e.g. ``{ pass = "int4" },``."""
-    return f"{{ {', '.join(f'{key} = {json.dumps(value)}' for key, value in step.items())} }},"
 
 
 def plugin_rows(host: PluginHost, *, commands: Collection[str], short: bool = False) -> list[Row]:

@@ -30,7 +30,7 @@ from edgepack.verifier.outputs.output import Program
 from edgepack.verifier.outputs.scores import measure_scores
 from edgepack.verifier.texts.drawn import drawn_texts
 from edgepack.verifier.texts.long import long_texts
-from edgepack.verifier.tokens import compare_tokens
+from edgepack.verifier.tokens import compare_tokens, has_fewer_tokens
 from edgepack.verifier.vector_quality import measure_quality
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
@@ -57,6 +57,7 @@ def verify(
     options: ModelOptions,
     program: Program | None = None,
     tokenizer: bool = True,
+    shipped: ModelSource | None = None,
     others: Path | None = None,
     proofs: Sequence[LevelProof] = (),
     seed: int | None = None,
@@ -66,7 +67,8 @@ def verify(
 
     Texts that are longer than the model takes are judged by themselves, and with ``seed`` the texts drawn by it (``drawn_texts``), which no
     program can know. With ``program`` all that it gives beside vectors is measured: scores, other outputs, a text after each of the
-    model's prompts, and, with ``tokenizer``, the tokens of the bundle's own tokenizer, where it has one, beside those of Hugging Face's. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
+    model's prompts, and, with ``tokenizer``, the tokens of the bundle's own tokenizer, where it has one, beside those of Hugging Face's: of ``shipped``, the model
+    with the tokenizer that a pass has made, which only a build has. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
     without it ``proofs``, what the runtime gave on each kind of processor when it was made, say how far processors differ.
     Raises ``VerificationError`` when a tokenizer of the bundle's own differs from Hugging Face's, or when the bundle's vectors
     are not what the manifest says (shape, finite, of length 1) or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
@@ -109,8 +111,13 @@ def verify(
             figures = replace(figures, processor_cosine=min(proved))
         if program is not None:
             figures = _with_outputs(figures, bundle, source, program, drawn, context)
-            if tokenizer:
-                same = compare_tokens(bundle, source, verification_texts(), program.tokens, seed=seed)
+            if tokenizer and shipped is None and has_fewer_tokens(bundle):
+                context.note(
+                    "the recipe takes tokens away: the tokenizer was compared when the bundle was built, and only vectors are now"
+                )
+            elif tokenizer:
+                cut_by = shipped or source
+                same = compare_tokens(bundle, cut_by, verification_texts(), program.tokens, seed=seed)
                 figures = replace(figures, same_tokens=same)
     except CannotRunHere as cannot:
         context.note(f"not verified: {cannot.reason}")

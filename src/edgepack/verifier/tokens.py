@@ -21,6 +21,11 @@ LONGEST = 32768
 SEED = 20261121
 
 
+def has_fewer_tokens(bundle: Bundle) -> bool:
+    """Whether a pass has made another tokenizer than the model's."""
+    return "prune-vocabulary" in str(bundle.manifest["model"].get("recipe", ""))
+
+
 @panics_reported()
 def compare_tokens(
     bundle: Bundle, source: ModelSource, texts: Sequence[str], tokens: Tokenize, *, seed: int | None = None
