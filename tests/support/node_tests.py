@@ -12,7 +12,14 @@ HERE = Path(__file__).parents[1] / "js"
 def run_node_tests(name: str, **environment: str) -> str:
     """Run ``tests/js/NAME.test.mjs``; what failed is in the assertion's message."""
     done = subprocess.run(
-        [find_node(), "--test", "--test-reporter=tap", "--test-timeout=300000", HERE / f"{name}.test.mjs"],
+        [
+            find_node(),
+            "--test",
+            "--test-reporter=tap",
+            "--test-force-exit",
+            "--test-timeout=300000",
+            HERE / f"{name}.test.mjs",
+        ],
         capture_output=True,
         encoding="utf-8",
         env={**os.environ, **environment},

@@ -146,7 +146,7 @@ def test_a_named_index_of_another_embedder_is_refused_and_left_as_it_is(
         assert (done.returncode, done.stdout) == (3, b"")
         assert complaint(done) == [
             f"error: {index} has vectors of {own}, not of {other}",
-            f"hint: to make it anew: rm {index}, and this command again",
+            f"hint: to make it anew: rm '{index}', and this command again",
         ]
     manifest = json.loads((copy / "manifest.json").read_text())
     for embedder, code, words in (

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/sha256.h"
+#include "program/options.h"
 
 namespace embed {
 
@@ -79,7 +80,7 @@ Error Index::find_kept() {
         std::string said(start.substr(0, start.find(", adler32")));
         if (asked_)
             return fail(INPUT, path_ + " has vectors of " + said + ", not of " + maker_,
-                        "to make it anew: rm " + path_ + ", and this command again");
+                        "to make it anew: rm " + quoted(path_) + ", and this command again");
         problem_ = "is of another model or other settings";
         return {};
     }
