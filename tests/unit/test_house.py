@@ -231,7 +231,7 @@ def test_help_and_completion_load_no_plugin(arguments: list[str], environment: d
         *(
             (f"docs/tutorials/{axis}.md", f"plugins/template/{axis}/{file}")
             for axis, module in (("pass", "transform"), ("package", "package"))
-            for file in (f"edgepack_acme/{module}.py", "edgepack_acme/__init__.py", "tests/test_acme.py")
+            for file in (f"edgepack_acme/{module}.py", "edgepack_acme/__init__.py")
         ),
     ],
 )
