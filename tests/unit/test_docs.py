@@ -111,9 +111,7 @@ def test_every_option_of_the_program_is_in_its_page(command: str) -> None:
 
 
 def test_completion_is_in_the_page(update_golden: bool) -> None:
-    matches_block(
-        "reference/embed.md", "completion", f"\n```sh\n{bash_completion()}```\n", update=update_golden
-    )
+    matches_block("runner.md", "completion", f"\n```sh\n{bash_completion()}```\n", update=update_golden)
 
 
 def test_every_key_of_a_project_file_is_in_its_page() -> None:
