@@ -18,7 +18,7 @@ from tests.support.interface import api_reference, classes_in, interface_page, r
 from tests.support.reference import command_help, kit_checks
 from tests.support.schema_tables import schema_tables
 
-MARK = re.compile(r"<!-- written: ([\w. -]+) -->")
+MARK = re.compile(r"^<!-- written: ([\w. -]+) -->$", re.MULTILINE)
 RECORDS = (
     Reading,
     ModelInspection,
