@@ -19,10 +19,11 @@ from typing import Any
 
 from edgepack import tools
 from edgepack.errors import ModelError, UsageError
-from edgepack.models.graph.external_weights import LARGE, weight_bytes
 from edgepack.models.ort import watcher
 from edgepack.terminal_text import foreign
 
+LARGE = 1 << 29
+"""Bytes; a graph whose weights are in a file of their own is smaller."""
 VARIABLE = "EDGEPACK_GRAPH_SECONDS"
 SECONDS = 600.0
 """For what does not grow with the model."""
@@ -85,7 +86,7 @@ def model_bytes(model: Path | bytes) -> int:
     if isinstance(model, Path) and model.suffix == ".ort":
         return model.stat().st_size
     size = len(model) if isinstance(model, bytes) else model.stat().st_size
-    if size >= LARGE:  # graphs beside whose weights are small
+    if size >= LARGE:
         return size
     import onnx
 
@@ -95,7 +96,12 @@ def model_bytes(model: Path | bytes) -> int:
             if isinstance(model, bytes)
             else onnx.load(str(model), load_external_data=False)
         )
-        return size + weight_bytes(read)
+        return size + sum(
+            int(said.value)
+            for tensor in read.graph.initializer
+            for said in tensor.external_data
+            if said.key == "length"
+        )
     except Exception:  # it is damaged, which whoever opens it says
         return size
 

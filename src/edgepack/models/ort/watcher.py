@@ -17,7 +17,8 @@ SHOW_CURSOR = "\x1b[?25h"
 
 def main() -> None:
     """Each line of standard input begins or ends a limit; the program ends with that input."""
-    parent, limits, rest = os.getppid(), {}, b""
+    parent, rest = os.getppid(), b""
+    limits: dict[int, dict[str, Any]] = {}
     while True:
         if select.select([0], [], [], EVERY if limits else None)[0]:
             said = os.read(0, 1 << 16)
