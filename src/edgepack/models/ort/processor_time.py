@@ -82,11 +82,9 @@ def _dismiss() -> None:
 
 
 def model_bytes(model: Path | bytes) -> int:
-    """Bytes of a graph with its weights, those in a file of their own, too."""
-    if isinstance(model, Path) and model.suffix == ".ort":
-        return model.stat().st_size
-    size = len(model) if isinstance(model, bytes) else model.stat().st_size
-    if size >= LARGE:
+    """Bytes of a graph with its weights, those in a file of their own, too; of what cannot be read, which whoever opens it says, those of the file."""
+    size = len(model) if isinstance(model, bytes) else model.stat().st_size if model.is_file() else 0
+    if size >= LARGE or (isinstance(model, Path) and model.suffix == ".ort"):
         return size
     import onnx
 
@@ -96,14 +94,10 @@ def model_bytes(model: Path | bytes) -> int:
             if isinstance(model, bytes)
             else onnx.load(str(model), load_external_data=False)
         )
-        return size + sum(
-            int(said.value)
-            for tensor in read.graph.initializer
-            for said in tensor.external_data
-            if said.key == "length"
-        )
-    except Exception:  # it is damaged, which whoever opens it says
+    except Exception:  # of protobuf's or the system's
         return size
+    entries = (said for tensor in read.graph.initializer for said in tensor.external_data)
+    return size + sum(int(said.value) for said in entries if said.key == "length" and said.value.isdigit())
 
 
 def tokens_in(feed: Mapping[str, Any]) -> int:
