@@ -272,11 +272,19 @@ def test_a_language_gives_the_programs_bits_errors_and_threads(
 def test_a_jar_alone_gives_the_programs_bits(java: str, packed: Bundle, tmp_path: Path) -> None:
     jar = beside(packed, "*.jar") if COMPILED else pytest.skip("no javac on this machine")
     run("javac", *JAVAC, "-cp", jar, "-d", tmp_path, PROGRAMS / "OfJar.java", cwd=tmp_path)
-    program, newer = (newest_java(), ("--enable-native-access=ALL-UNNAMED",))
-    if java == "of this machine":
-        program, newer = Path(required("java")), ()
+    mine = java == "of this machine"
+    program = Path(required("java")) if mine else newest_java()
+    newer = () if mine else ("--enable-native-access=ALL-UNNAMED",)
     cache = tmp_path / "cache"
-    command = [program, *CHECKS, *newer, f"-Dedgepack.cache={cache}", "-cp", f"{tmp_path}:{jar}", "OfJar"]
+    command: list[str | Path] = [
+        program,
+        *CHECKS,
+        *newer,
+        f"-Dedgepack.cache={cache}",
+        "-cp",
+        f"{tmp_path}:{jar}",
+        "OfJar",
+    ]
     vectors = said(packed.program, "--out", "raw", "--", *TEXTS).hex()
 
     def answers(*wanted: str) -> None:
