@@ -133,7 +133,7 @@ class GoModule:
         return name.removesuffix(self._major()) + self._major()
 
     def _major(self) -> str:
-        """What Go wants at the end of a module's path from version 2 on."""
+        """The end of a module's path that Go wants from version 2 on."""
         major = self.version.partition(".")[0]
         return "" if major in ("0", "1") else f"/v{major}"
 
