@@ -136,6 +136,13 @@ def records_reference(kinds: Iterable[type]) -> str:
     return "".join(f"\n### `{kind.__name__}`\n\n{_said_of(kind.__name__, kind)}" for kind in kinds)
 
 
+def classes_in(module: ModuleType) -> list[type]:
+    """Classes that a module defines."""
+    return [
+        each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__
+    ]
+
+
 def _is_ours(kind: type) -> bool:
     return kind.__module__.startswith("edgepack.")
 

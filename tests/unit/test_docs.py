@@ -10,35 +10,23 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from tests.support.golden import ROOT, matches_block, matches_golden
 from tests.support.house import MODULES, imports_of, room_of
-from tests.support.interface import (
-    INTERFACES,
-    api_reference,
-    interface_page,
-    interface_snapshot,
-    records_reference,
-)
-from tests.support.reference import bash_completion, exit_codes, kit_checks
-from tests.support.schema_tables import schema_tables, undescribed
+from tests.support.interface import INTERFACES, api_reference, interface_page, interface_snapshot
+from tests.support.reference import bash_completion, commands, exit_codes
+from tests.support.schema_tables import undescribed
+from tests.support.site import MARK, PARTS, RECORDS, with_parts
 
 import edgepack
 from edgepack.doctor.verdict import VERDICTS
-from edgepack.models.inspection import ModelInspection
 from edgepack.plugins.hookspecs import EdgepackSpecs
 from edgepack.plugins.host import load_plugins
 from edgepack.plugins.spec import Spec
 from edgepack.project.file import Wanted
-from edgepack.project.jobs import Result
-from edgepack.records import device as device_records
-from edgepack.records import report as report_records
-from edgepack.records.runtime import LevelProof
-from edgepack.records.target import Reading
-from edgepack.runner.native.options import commands, help_of
-from edgepack.signing.signatures import Signed
+from edgepack.runner.native.options import commands as program_commands
+from edgepack.runner.native.options import options_of
 from edgepack.targets import KNOWN_KEYS
 
 
@@ -56,14 +44,39 @@ def first_column(text: str) -> list[str]:
     return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
 
 
-@pytest.mark.tools("python")
-def test_every_command_and_option_is_in_the_reference(update_golden: bool) -> None:
-    # In a process of its own: click keeps the help option of a command that a test called by itself, without -h.
-    code = "from tests.support.reference import command_help; print(command_help(), end='')"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=True, cwd=ROOT
-    )
-    matches_block("commands.md", "commands", done.stdout, update=update_golden)
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def test_each_part_that_the_site_writes_has_its_place() -> None:
+    marks = [name for file in PAGES for name in MARK.findall(file.read_text(encoding="utf-8"))]
+    assert sorted(marks) == sorted(PARTS)
+
+
+@pytest.mark.parametrize("name", sorted(PARTS))
+def test_each_part_that_the_site_writes_is_one_of_a_page(name: str) -> None:
+    written = with_parts(f"before\n\n<!-- written: {name} -->\n\nafter\n")
+    assert not MARK.search(written)
+    assert written.startswith("before\n\n") and written.endswith("\n\nafter\n")
+    assert re.search(r"^(#+ |```|\| key \| type \|)", written, re.MULTILINE)
+
+
+def test_every_command_is_in_the_list_of_its_page_and_every_option_in_the_reference() -> None:
+    contexts = commands()
+    listed = first_words(page("commands.md").partition("\n## ")[0])
+    assert sorted(listed) == sorted(name.split()[1] for name in contexts if name.count(" ") == 1)
+    written = PARTS["commands"]()
+    for name, context in contexts.items():
+        said = section(written, f"## `{name}`")
+        assert f"Usage: {name} " in said
+        options = [each for each in context.command.params if each.param_type_name == "option"]
+        shown = [each.opts[-1] for each in options if not getattr(each, "hidden", False)]
+        assert [option for option in shown if option not in said] == [], name
+
+
+def first_words(text: str) -> list[str]:
+    """Of a table, the words in code of the first column."""
+    rows = re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)
+    return re.findall(r"`([\w-]+)`", " ".join(rows))
 
 
 def test_every_exit_code_is_in_the_reference(update_golden: bool) -> None:
@@ -89,17 +102,16 @@ NOT_FOR_PEOPLE = {"_EDGEPACK_COMPLETE", "EDGEPACK_COMPLETE", "LD_LIBRARY_PATH"}
 """What the shell's completion sets, and what is only passed on."""
 
 
-@pytest.mark.parametrize("command", commands())
-def test_every_option_of_the_program_is_in_its_page(command: str, update_golden: bool) -> None:
-    name = "embed" if command == "embed" else f"embed {command}"
-    said = help_of(command).partition("\n\n")[2]
-    matches_block("reference/embed.md", name, f"\n```text\n{said}```\n", update=update_golden)
+@pytest.mark.parametrize("command", program_commands())
+def test_every_option_of_the_program_is_in_its_page(command: str) -> None:
+    written = PARTS["embed" if command == "embed" else f"embed {command}"]()
+    shown = [each for each in options_of(command) if not each.hidden]
+    assert shown
+    assert [name for each in shown for name in each.names if name not in written] == []
 
 
 def test_completion_is_in_the_page(update_golden: bool) -> None:
-    matches_block(
-        "reference/embed.md", "completion", f"\n```sh\n{bash_completion()}```\n", update=update_golden
-    )
+    matches_block("runner.md", "completion", f"\n```sh\n{bash_completion()}```\n", update=update_golden)
 
 
 def test_every_key_of_a_project_file_is_in_its_page() -> None:
@@ -193,55 +205,19 @@ def test_every_option_of_a_builder_is_documented() -> None:
 
 
 @pytest.mark.parametrize("name", ["manifest", "report", "devices"])
-def test_every_key_of_a_schema_is_in_its_page(name: str, update_golden: bool) -> None:
+def test_every_key_of_a_schema_is_described(name: str) -> None:
     schema = json.loads((ROOT / f"docs/schemas/{name}.json").read_text("utf-8"))
     assert undescribed(schema) == [], "keys without a description"
-    matches_block(f"reference/{name}.md", name, schema_tables(schema), update=update_golden)
+    keys = set(re.findall(r"^\| `(?:[\w.]+\.)?(\w+)` \|", PARTS[name](), re.MULTILINE))
+    assert schema["properties"].keys() <= keys
 
 
-def test_what_python_may_import_is_in_its_page(update_golden: bool) -> None:
-    names = api_reference(edgepack)
-    matches_block("reference/python.md", "edgepack", names, update=update_golden)
-    records = [
-        Reading,
-        ModelInspection,
-        Result,
-        *classes_in(report_records),
-        *classes_in(device_records),
-        LevelProof,
-        Signed,
-    ]
-    returned = set(re.findall(r"-> (?:list\[)?([A-Z]\w+)", names)) - {"NDArray", "Path"}
-    assert returned <= {*vars(edgepack)["__all__"], *(each.__name__ for each in records)}
-    matches_block("reference/python.md", "records", records_reference(records), update=update_golden)
-
-
-def classes_in(module: ModuleType) -> list[type]:
-    return [
-        each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__
-    ]
-
-
-@pytest.mark.parametrize(
-    ("page", "language", "file"),
-    [
-        ("c.md", "c", "src/edgepack/runner/native/csrc/libembed/embed.h"),
-        ("javascript.md", "ts", "plugins/edgepack_web/js/embed.d.mts"),
-        ("javascript.md", "ts", "plugins/edgepack_npm/js/index.d.mts"),
-    ],
-)
-def test_interfaces_stand_in_their_pages_as_they_are(
-    page: str, language: str, file: str, update_golden: bool
-) -> None:
-    text = (ROOT / file).read_text("utf-8")
-    matches_block(f"reference/{page}", Path(file).name, f"```{language}\n{text}```\n", update=update_golden)
-
-
-def test_every_check_of_the_kit_is_in_its_page(update_golden: bool) -> None:
-    matches_block("kit.md", "checks", kit_checks(), update=update_golden)
-
-
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+def test_what_python_may_import_is_in_its_page() -> None:
+    text = page("reference/python.md")
+    functions = [name for name in edgepack.__all__ if name[0].islower()]
+    assert [name for name in functions if f"`{name}`" not in text] == []
+    returned = set(re.findall(r"-> (?:list\[)?([A-Z]\w+)", api_reference(edgepack))) - {"NDArray", "Path"}
+    assert returned <= {*edgepack.__all__, *(each.__name__ for each in RECORDS)}
 
 
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: str(file.relative_to(ROOT)))

@@ -228,11 +228,10 @@ def test_help_and_completion_load_no_plugin(arguments: list[str], environment: d
     ("page", "file"),
     [
         ("docs/targets.md", "targets/linux-x86-min.toml"),
-        ("docs/plugins.md", "plugins/template/builder/edgepack_acme/builder.py"),
         *(
             (f"docs/tutorials/{axis}.md", f"plugins/template/{axis}/{file}")
             for axis, module in (("pass", "transform"), ("package", "package"))
-            for file in (f"edgepack_acme/{module}.py", "edgepack_acme/__init__.py", "tests/test_acme.py")
+            for file in (f"edgepack_acme/{module}.py", "edgepack_acme/__init__.py")
         ),
     ],
 )

@@ -185,19 +185,18 @@ def test_what_cannot_be_a_debian_package_is_said(
 def test_the_tutorial_s_form_is_one(
     native: Bundle, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (Path(__file__).parents[3] / "docs/plugins.md").read_text()
-    (code,) = re.findall(r"## A package form\n.*?```python\n(.*?)```", page, re.DOTALL)
+    page = (Path(__file__).parents[3] / "docs/tutorials/package.md").read_text()
+    (code,) = re.findall(r"`edgepack_acme/package.py`\n\n```python\n(.*?)```", page, re.DOTALL)
     module: dict[str, Any] = {"__name__": "tutorial"}
     exec(code, module)
-    (spec,) = module["edgepack_specs"]()
-    box = Extension(name="zip", summary="", plugin="zips", identity="1", make=spec.make)
+    box = Extension(name="zip", summary="", plugin="zips", identity="1", make=module["create"])
     monkeypatch.setattr(HostContext, "extensions", lambda self, axis: {"zip": box})
-    assert made(native, context, form="zip").name == "tiny-model-tiny-target-1.2.0.zip"
-    with pytest.raises(UsageError, match="'v1' is no version of a zip"):
+    assert made(native, context, form="zip").name == "tiny-model-tiny-target-1.2.0.acme.zip"
+    with pytest.raises(UsageError, match="'v1' is no version"):
         packagers_of(wanted("zip", version="v1"), context)
     linked = replace(native, manifest={**native.manifest, "files": [{"path": "a", "mode": "link"}]})
     with pytest.raises(UsageError, match="links"):
-        spec.make(wanted("zip")).pack(linked, Path("none.zip"), context=context)
+        module["create"](wanted("zip")).pack(linked, Path("none.zip"), context=context)
 
 
 @pytest.mark.parametrize("own", [{"maintainer": "nobody"}, {"maintainer": 5}, {"section": "misc"}])
