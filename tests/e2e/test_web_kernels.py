@@ -28,12 +28,31 @@ ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 23, 24, 25, 31)
 IDS = NDArray[np.int64]
 SCRIPT = """\
 import { readFileSync } from 'node:fs';
-import { loadRuntime, Session } from './session.mjs';
+import { Session, startRuntime } from './session.mjs';
 const { glue, wasm, model, batches, config } = JSON.parse(readFileSync(process.argv[2], 'utf8'));
-const m = await loadRuntime(glue, wasm);
-m._OrtInit(1, 4);
-const session = new Session(m, readFileSync(model), config);
-console.log(JSON.stringify(batches.map((ids) => session.run(ids, ids).map((row) => [...row]))));
+const m = await startRuntime((await import(glue)).default, readFileSync(wasm));
+const create = m._OrtCreateSession;
+m._OrtCreateSession = (at, size, options) => {
+  for (const pair of Object.entries(config)) {
+    const words = pair.map((word) => {
+      const place = m._malloc(word.length + 1);
+      m.stringToUTF8(word, place, word.length + 1);
+      return place;
+    });
+    if (m._OrtAddSessionConfigEntry(options, ...words)) throw new Error(pair);
+  }
+  return create(at, size, options);
+};
+const bytes = readFileSync(model);
+const at = Session.reserve(m, bytes.length);
+m.HEAPU8.set(bytes, at);
+const session = await Session.open(m, at, bytes.length);
+const answers = [];
+for (const rows of batches) {
+  const { data, width } = await session.run({ input_ids: rows.flat() }, rows.length, rows[0].length);
+  answers.push(rows.map((_, row) => [...data.subarray(row * width, (row + 1) * width)]));
+}
+console.log(JSON.stringify(answers));
 """
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,10 @@ from edgepack.foundry.proof.prove import (
     require_near,
     token_ids,
 )
+from edgepack_web.modules import joined
 from edgepack_web.npm.node import find_node
 
+HERE = Path(__file__).parent
 LEVEL = "wasm32"
 THREADS = (1, 2, 4)
 
@@ -78,9 +79,12 @@ def run_script(name: str, request: Mapping[str, Any], *, context: BuildContext) 
 
 
 def node_scripts() -> dict[str, str]:
-    """Name → text of what runs in Node."""
-    scripts = (resources.files("edgepack_web.foundry") / "data").iterdir()
-    return {file.name: file.read_text(encoding="utf-8") for file in scripts if file.name.endswith(".mjs")}
+    """Name → text of what runs in Node: the proof, and the page's session with all that it imports."""
+    proof = HERE / "data" / "prove.mjs"
+    return {
+        proof.name: proof.read_text(encoding="utf-8"),
+        "session.mjs": joined(HERE.parent / "js" / "session.mjs"),
+    }
 
 
 def place(runtime: RuntimeArtifact) -> dict[str, str]:
