@@ -1,6 +1,6 @@
 """What other plugins may use of this one."""
 
-from edgepack_web.modules import ON_ENGINE, joined
+from edgepack_web.npm.modules import ON_ENGINE, joined
 from edgepack_web.page import JS
 
 

@@ -17,7 +17,7 @@ from edgepack.api import BuildContext, Placement, PreparedModel, RuntimeArtifact
 from edgepack.api.kit import usage_of
 from edgepack_web.encoded import BROTLI, GZIP, write_encoded
 from edgepack_web.hosts import write_host_files
-from edgepack_web.modules import ON_ENGINE, joined
+from edgepack_web.npm.modules import ON_ENGINE, joined
 from edgepack_web.webgpu import VERSION as WEBGPU_VERSION
 from edgepack_web.webgpu import OnGpu
 

@@ -15,7 +15,7 @@ from edgepack.foundry.proof.prove import (
     require_near,
     token_ids,
 )
-from edgepack_web.modules import joined
+from edgepack_web.npm.modules import joined
 from edgepack_web.npm.node import find_node
 
 HERE = Path(__file__).parent

@@ -1,9 +1,9 @@
-/* Runs a bundle's embed.dll as its program is run: JSON lines, each with a text, become JSON lines, each with its embedding.
+/* Makes vectors by a bundle's embed.dll, for the proof, of such lines as call_libembed.c has.
  *
  *     call-embed.exe LIBRARY          in the bundle's folder; the path has no spaces, or stands in quotes
  *
  * A program as compilers for Windows make them, but without a C library, whose parts would have to be compiled first. What the
- * library refuses goes to stderr, and its code is the exit code. Lines are as Python's json writes them: ASCII, no other key.
+ * library refuses goes to stderr, and its code is the exit code.
  */
 #define FROM_WINDOWS __declspec(dllimport)
 typedef unsigned short Wide;
@@ -25,8 +25,6 @@ enum { ENDED = 5, MESSAGE = 1024, PART = 1 << 16, INPUT = -10, OUTPUT = -11, ERR
 typedef int Open(const char *, const void *, void **, char *, Size);
 typedef Size Dimension(const void *);
 typedef int Texts(const void *, const char *const *, const Size *, Size, float *, char *, Size);
-
-int _fltused;
 
 static Size length(const char *text) {
   Size size = 0;
@@ -64,80 +62,7 @@ static char *input(Size *size) {
   return data;
 }
 
-static unsigned hexadecimal(const char *digits) {
-  unsigned value = 0;
-  for (int index = 0; index < 4; index++)
-    value = value << 4 | (unsigned)(digits[index] <= '9' ? digits[index] - '0' : (digits[index] | 32) - 'a' + 10);
-  return value;
-}
-
-static char *put_point(char *out, unsigned point) {
-  if (point < 0x80) {
-    *out++ = (char)point;
-    return out;
-  }
-  int more = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
-  *out++ = (char)((0x780 >> more) | (point >> (6 * more)));
-  while (more--) *out++ = (char)(0x80 | (point >> (6 * more) & 0x3F));
-  return out;
-}
-
-static char escaped(char letter) {
-  switch (letter) {
-  case 'b': return '\b';
-  case 'f': return '\f';
-  case 'n': return '\n';
-  case 'r': return '\r';
-  case 't': return '\t';
-  }
-  return letter;
-}
-
-/* The string after the colon, unescaped where it stands; it ends before the line's last quote. */
-static char *text_of(char *line, char *end, Size *size) {
-  while (line < end && *line != ':') line++;
-  while (line < end && *line != '"') line++;
-  while (end > line && *end != '"') end--;
-  if (line >= end) check(ENDED, "a line without a text");
-  char *start = ++line, *out = start;
-  while (line < end) {
-    if (*line != '\\') {
-      *out++ = *line++;
-    } else if (line[1] != 'u') {
-      *out++ = escaped(line[1]);
-      line += 2;
-    } else {
-      unsigned point = hexadecimal(line + 2);
-      line += 6;
-      if (point >> 10 == 0x36 && line[0] == '\\' && line[1] == 'u') {
-        point = 0x10000 + ((point & 0x3FF) << 10 | (hexadecimal(line + 2) & 0x3FF));
-        line += 6;
-      }
-      out = put_point(out, point);
-    }
-  }
-  *size = (Size)(out - start);
-  return start;
-}
-
-/* With nine digits, of which the same float is read. */
-static char *put_number(char *out, float given) {
-  double value = given < 0 ? -given : given;
-  int exponent = 0;
-  if (given < 0) *out++ = '-';
-  for (; value >= 10; value /= 10) exponent++;
-  for (; value && value < 1; value *= 10) exponent--;
-  exponent -= 8;
-  char digits[12];
-  int count = 0;
-  for (Size whole = (Size)(value * 1e8 + 0.5); whole || !count; whole /= 10) digits[count++] = (char)('0' + whole % 10);
-  while (count) *out++ = digits[--count];
-  *out++ = 'e';
-  if (exponent < 0) *out++ = '-', exponent = -exponent;
-  *out++ = (char)('0' + exponent / 10);
-  *out++ = (char)('0' + exponent % 10);
-  return out;
-}
+static int digit(char letter) { return letter <= '9' ? letter - '0' : letter - 'a' + 10; }
 
 /* The command line's second word, with Windows' own slashes. */
 static Wide *second(Wide *line) {
@@ -165,23 +90,24 @@ void start(void) {
   const char **texts = room((count + 1) * sizeof *texts);
   Size *lengths = room((count + 1) * sizeof *lengths);
   char *at = data;
-  for (Size row = 0; row < count; row++) {
-    char *end = at;
-    while (*end != '\n') end++;
-    texts[row] = text_of(at, end, &lengths[row]);
-    at = end + 1;
+  for (Size row = 0; row < count; row++, at++) {
+    char *out = at;
+    texts[row] = at;
+    for (; *at != '\n'; at += 2) *out++ = (char)(digit(at[0]) << 4 | digit(at[1]));
+    lengths[row] = (Size)(out - texts[row]);
   }
-  float *vectors = room((count * dimension + 1) * sizeof *vectors);
-  check(embed(bundle, texts, lengths, count, vectors, message, MESSAGE), message);
-  char *line = room(dimension * 20 + 64);
-  for (Size row = 0; row < count; row++) {
+  Size width = dimension * sizeof(float);
+  unsigned char *vectors = room(count * width + 1);
+  check(embed(bundle, texts, lengths, count, (float *)vectors, message, MESSAGE), message);
+  char *line = room(2 * width + 3);
+  for (; count; count--) {
     char *out = line;
-    for (const char *head = "{\"embedding\":["; *head;) *out++ = *head++;
-    for (Size column = 0; column < dimension; column++) {
-      if (column) *out++ = ',';
-      out = put_number(out, vectors[row * dimension + column]);
+    *out++ = '"';
+    for (Size left = width; left; left--, vectors++) {
+      *out++ = "0123456789abcdef"[*vectors >> 4];
+      *out++ = "0123456789abcdef"[*vectors & 15];
     }
-    for (const char *tail = "]}\n"; *tail;) *out++ = *tail++;
+    *out++ = '"', *out++ = '\n';
     put(OUTPUT, line, (Size)(out - line));
   }
   ExitProcess(0);

@@ -62,8 +62,8 @@ class LibrarySystem(Emulator, Protocol):
     """Runs programs of another system, and what calls a library there."""
 
     def library_caller(self, *, context: BuildContext) -> Path:
-        """A program that makes a bundle's vectors by the library that its first word names, as the bundle's program would: JSON lines, each
-        with a ``text``, become JSON lines, each with an ``embedding``. Raises ``ToolError``.
+        """A program that makes a bundle's vectors by the library that its first word names, of lines as ``proof/data/call_libembed.c`` has
+        them. Raises ``ToolError``.
         """
 
 

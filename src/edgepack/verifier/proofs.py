@@ -27,6 +27,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof, Levels
 from edgepack.verifier.command import host_program
 from edgepack.verifier.copies import linked_copy
+from edgepack.verifier.run import HEXADECIMAL
 
 GLIBC = "libc.so.6"
 """Its loader knows LD_PRELOAD, and ``$ORIGIN`` in it. A program without it is static, or of another C library."""
@@ -274,6 +275,6 @@ def _calling(bundle: Bundle, library: str, caller: Path, context: BuildContext) 
         **bundle.manifest,
         "name": f"{bundle.name}/{library}",
         "runtime": {**runtime, "library": library} if inside else runtime,
-        "runner": {"program": caller.name, "command": [caller.name, library]},
+        "runner": {"program": caller.name, "command": [caller.name, library], "lines": HEXADECIMAL},
     }
     return Bundle(directory=folder, manifest=manifest)

@@ -34,6 +34,8 @@ Elsewhere = Callable[[Bundle, Sequence[str | Path], str, RunLimits], Ended]
 
 OWN_KINDS = ("native", "pyinstaller")
 """Of edgepack's own programs, as manifests name them."""
+HEXADECIMAL = "hexadecimal"
+"""How the proof's own program that calls a library has texts and vectors: bytes as digits."""
 NOT_FOUND = 127
 """How a shell or a loader says that something is not there."""
 NO_DEVICE = 9
@@ -151,11 +153,18 @@ class BundleRunner:
         """Vectors as of ``embed``, but for what is done where only the device is missing; ``options`` are the program's."""
         if not texts:
             return []
-        output = self._answers(bundle, [*command_of(bundle, trusted=self.trusted), *options], texts)
+        command = [*command_of(bundle, trusted=self.trusted), *options]
         dimension = bundle.manifest["model"]["dimension"]
+        in_digits = bundle.manifest["runner"].get("lines") == HEXADECIMAL
+        if in_digits:
+            lines = "".join(f"{text.encode('utf-8', 'surrogatepass').hex()}\n" for text in texts)
+            output = self._run(bundle, command, lines)
+        else:
+            output = self._answers(bundle, command, texts)
 
         def vector_of(answer: Any) -> list[float]:
-            vector = [float(number) for number in answer["embedding"]]
+            numbers = np.frombuffer(bytes.fromhex(answer), "<f4") if in_digits else answer["embedding"]
+            vector = [float(number) for number in numbers]
             if len(vector) != dimension:
                 raise ValueError(f"{len(vector)} dimensions, not {dimension}")
             return vector

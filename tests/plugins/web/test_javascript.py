@@ -17,7 +17,7 @@ import edgepack_web
 from edgepack.errors import UnsupportedModelError
 from edgepack.runner.tokenizer.web_tables import unigram_table, wordpiece_table
 from edgepack.verifier.texts.fuzz import fuzz_texts, fuzz_texts_for
-from edgepack_web.modules import joined, without_comments
+from edgepack_web.npm.modules import joined, without_comments
 from edgepack_web.npm.node import find_node
 
 pytestmark = pytest.mark.tools("node")

@@ -25,6 +25,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof
 from edgepack.verifier import proofs as module
 from edgepack.verifier.proofs import HIDER, Run, prove_bundle, require_bits
+from edgepack.verifier.run import HEXADECIMAL
 
 pytestmark = pytest.mark.tools("gcc", "g++", "env", "python")
 
@@ -103,6 +104,12 @@ def runner(context: HostContext) -> Run:
         named = [f"{name}={value}" for name, value in environment.items()]
         folder, words = bundle.directory, bundle.manifest["runner"].get("command", ["embed"])
         command = ["env", "-i", *named, *prefix, *(folder / word for word in words)]
+        if bundle.manifest["runner"].get("lines") == HEXADECIMAL:
+            said = context.run(
+                command, cwd=folder, input="".join(f"{text.encode().hex()}\n" for text in texts)
+            )
+            rows = (bytes.fromhex(json.loads(line)) for line in said.splitlines())
+            return [list(struct.unpack(f"<{len(row) // 4}f", row)) for row in rows]
         lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
         said = context.run(command, cwd=folder, input=lines)
         return [json.loads(line)["embedding"] for line in said.splitlines()]
