@@ -7,7 +7,7 @@ Members are stored, not compressed, and each begins at a multiple of 64 bytes, s
 import stat
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -40,12 +40,7 @@ class Single:
         _require_fit(bundle)
         with destination.open("wb") as out:
             _copy(bundle.program, out)
-            listed = b"".join(
-                _add(name, file, executable, out) for name, file, executable in _members(bundle)
-            )
-            start, count = out.tell(), sum(1 for _ in _members(bundle))
-            out.write(listed)
-            out.write(struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, count, count, len(listed), start, 0))
+            write_zip(out, _members(bundle))
         destination.chmod(0o755)
 
 
@@ -80,6 +75,14 @@ def _members(bundle: Bundle) -> Iterator[tuple[str, Path, bool]]:
         name = entry.name.removeprefix("./")
         if isinstance(entry.source, Path) and entry.source.is_file() and entry.source != bundle.program:
             yield name, entry.source, entry.executable
+
+
+def write_zip(out: IO[bytes], members: Iterable[tuple[str, Path, bool]]) -> None:
+    """Append a zip of files, each with its name and whether it is a program, that a program maps where they lie."""
+    entries = [_add(name, file, executable, out) for name, file, executable in members]
+    listed, start = b"".join(entries), out.tell()
+    counts = (len(entries), len(entries), len(listed), start)
+    out.write(listed + struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, *counts, 0))
 
 
 def _add(name: str, file: Path, executable: bool, out: IO[bytes]) -> bytes:

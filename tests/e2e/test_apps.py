@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(3600)]
 ROOT = Path(__file__).parents[2]
 BINDINGS = ROOT / "plugins/edgepack_bindings"
 PROGRAMS = ROOT / "tests/languages"
-ANDROID = ("aar",) if shutil.which("javac") else ()
+FORMS = ("single", "go", "crate", "static-library", "npm", *(("aar",) if shutil.which("javac") else ()))
 TEXTS = ["A man is eating food.", "Someone is having a meal.", "", "Grüße \N{CAT FACE} " * 40]
 
 
@@ -35,7 +35,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     def make(folder: Path) -> None:
         model = folder / "small-bert"
         model.mkdir()
-        forms = [word for form in ("single", "go", "crate", *ANDROID) for word in ("--as", form)]
+        forms = [word for form in FORMS for word in ("--as", form)]
         wishes = ["--set", "library=true", "--set", "package.version=1.2.0"]
         made_bundle(
             "linux-x86-fast", folder / "made", "--model", str(write_small_bert(model)), *wishes, *forms
@@ -206,8 +206,24 @@ def shared(source: Path, library: Path, bundle: Bundle) -> Path:
     return library
 
 
+def in_npm(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    """By the native package, with its own bundle."""
+    with tarfile.open(beside(bundle, "*-linux-*.tgz")) as archive:
+        archive.extractall(folder, filter="data")
+    module = folder / "node_modules/small-bert"
+    module.parent.mkdir()
+    (folder / "package").rename(module)
+    text = (PROGRAMS / "main.mjs").read_text(encoding="utf-8").replace("./index.mjs", "small-bert")
+    (folder / "main.mjs").write_text(text, encoding="utf-8")
+    own = 'import { Bundle } from "small-bert";\nconst bundle = Bundle.open();\nconsole.log(bundle.dimension);\nawait bundle.close();\n'
+    (folder / "own.mjs").write_text(own, encoding="utf-8")
+    said_of_it = run(required("node"), folder / "own.mjs", cwd=folder)
+    assert said_of_it == f"{bundle.manifest['model']['dimension']}\n"
+    return [required("node"), folder / "main.mjs"]
+
+
 @pytest.mark.parametrize(
-    "language", [in_go, in_rust, in_java, in_java_by_a_library_of_its_own, in_android, in_node]
+    "language", [in_go, in_rust, in_java, in_java_by_a_library_of_its_own, in_android, in_node, in_npm]
 )
 def test_a_language_gives_the_programs_bits_errors_and_threads(
     language: Callable[[Bundle, Path], Sequence[str | Path]], packed: Bundle, tmp_path: Path
@@ -215,3 +231,53 @@ def test_a_language_gives_the_programs_bits_errors_and_threads(
     command = language(packed, tmp_path)
     done = run(*command, packed.directory, *TEXTS, cwd=tmp_path, LC_ALL="C.UTF-8")
     assert done.splitlines() == expected(packed)
+
+
+def linked_in_c(folder: Path, library: Path, *flags: str) -> Path:
+    usual = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{library}/include")
+    program = folder / "app"
+    run(
+        required("gcc"),
+        *usual,
+        *flags,
+        PROGRAMS / "linked.c",
+        library / "lib/libembed.a",
+        "-o",
+        program,
+        cwd=folder,
+    )
+    return program
+
+
+def linked_in_c_with_its_c_library(folder: Path, library: Path) -> Path:
+    return linked_in_c(folder, library, "-static")
+
+
+def linked_in_rust(folder: Path, library: Path) -> Path:
+    words = ("--edition", "2021", "-D", "warnings", "-L", f"native={library}/lib")
+    run(required("rustc"), *words, PROGRAMS / "linked.rs", "-o", folder / "app", cwd=folder)
+    return folder / "app"
+
+
+def linked_in_go(folder: Path, library: Path) -> Path:
+    shutil.copy(PROGRAMS / "linked.go", folder / "main.go")
+    (folder / "go.mod").write_text("module app\n\ngo 1.23\n")
+    alone = {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1"}
+    flags = {"CGO_CFLAGS": f"-I{library}/include", "CGO_LDFLAGS": f"-L{library}/lib"}
+    run(go(), "build", "-o", "app", ".", cwd=folder, **alone, **flags)
+    return folder / "app"
+
+
+@pytest.mark.parametrize(
+    "linked", [linked_in_c, linked_in_c_with_its_c_library, linked_in_rust, linked_in_go]
+)
+def test_a_program_with_the_bundle_inside_has_the_programs_bits(
+    linked: Callable[[Path, Path], Path], packed: Bundle, tmp_path: Path
+) -> None:
+    with tarfile.open(beside(packed, "*-static.tgz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (library,) = tmp_path.iterdir()
+    program = linked(tmp_path, library)
+    # In C, the bundle's folder is opened, too.
+    folder = [packed.directory] if "_c" in linked.__name__ else []
+    assert said(program, *folder, *TEXTS) == said(packed.program, "--out", "raw", "--", *TEXTS)
