@@ -15,10 +15,10 @@ from edgepack.runner.native.options import help_of
 from edgepack.signing.signatures import Signed
 from tests.support.golden import ROOT
 from tests.support.interface import api_reference, classes_in, interface_page, records_reference
-from tests.support.reference import command_help, kit_checks
+from tests.support.reference import bash_completion, command_help, kit_checks
 from tests.support.schema_tables import schema_tables
 
-MARK = re.compile(r"<!-- written: ([\w. -]+) -->")
+MARK = re.compile(r"^<!-- written: ([\w. -]+) -->$", re.MULTILINE)
 RECORDS = (
     Reading,
     ModelInspection,
@@ -61,4 +61,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "embed.h": _file("c", "src/edgepack/runner/native/csrc/libembed/embed.h"),
     "embed.d.mts": _file("ts", "plugins/edgepack_web/js/embed.d.mts"),
     "index.d.mts": _file("ts", "plugins/edgepack_npm/js/index.d.mts"),
+    "apply.sh": _file("sh", "plugins/edgepack_updates/data/apply.sh"),
+    "mender-module.sh": _file("sh", "plugins/edgepack_updates/data/mender-module.sh"),
+    "completion": lambda: f"```sh\n{bash_completion()}```\n",
 }

@@ -15,7 +15,7 @@ import pytest
 from tests.support.golden import ROOT, matches_block, matches_golden
 from tests.support.house import MODULES, imports_of, room_of
 from tests.support.interface import INTERFACES, api_reference, interface_page, interface_snapshot
-from tests.support.reference import bash_completion, commands, exit_codes
+from tests.support.reference import commands, exit_codes
 from tests.support.schema_tables import undescribed
 from tests.support.site import MARK, PARTS, RECORDS, with_parts
 
@@ -108,10 +108,6 @@ def test_every_option_of_the_program_is_in_its_page(command: str) -> None:
     shown = [each for each in options_of(command) if not each.hidden]
     assert shown
     assert [name for each in shown for name in each.names if name not in written] == []
-
-
-def test_completion_is_in_the_page(update_golden: bool) -> None:
-    matches_block("runner.md", "completion", f"\n```sh\n{bash_completion()}```\n", update=update_golden)
 
 
 def test_every_key_of_a_project_file_is_in_its_page() -> None:
@@ -214,10 +210,11 @@ def test_every_key_of_a_schema_is_described(name: str) -> None:
 
 def test_what_python_may_import_is_in_its_page() -> None:
     text = page("reference/python.md")
-    functions = [name for name in edgepack.__all__ if name[0].islower()]
+    names: list[str] = vars(edgepack)["__all__"]
+    functions = [name for name in names if name[0].islower()]
     assert [name for name in functions if f"`{name}`" not in text] == []
     returned = set(re.findall(r"-> (?:list\[)?([A-Z]\w+)", api_reference(edgepack))) - {"NDArray", "Path"}
-    assert returned <= {*edgepack.__all__, *(each.__name__ for each in RECORDS)}
+    assert returned <= {*names, *(each.__name__ for each in RECORDS)}
 
 
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: str(file.relative_to(ROOT)))

@@ -22,6 +22,7 @@ from tests.support.pages import (
     program_lines,
     words_of,
 )
+from tests.support.reference import bash_completion
 
 from edgepack.errors import EdgepackError
 from edgepack.plugins.host import PluginHost, load_plugins
@@ -123,10 +124,15 @@ def test_no_page_holds_two_versions(page: Path) -> None:
 
 @pytest.mark.tools("bash")
 def test_shell_is_shell() -> None:
-    found = [(page, each) for page in PAGES for each in blocks(page) if each.language == "sh"]
-    for page, each in found:
-        done = subprocess.run(["bash", "-n"], input=each.text, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{page} line {each.line}: {done.stderr}"
+    found = [
+        (f"{page} line {each.line}", each.text)
+        for page in PAGES
+        for each in blocks(page)
+        if each.language == "sh"
+    ]
+    for place, text in [*found, ("completion", bash_completion())]:
+        done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{place}: {done.stderr}"
     assert found
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from tests.support.command import edgepack
-from tests.support.golden import matches_block
 from tests.support.signed import key_in, list_files
 from tests.support.updates import LARGE, two_bundles
 
@@ -351,10 +350,6 @@ def test_errors_are_edgepacks(delta: Path, pair: tuple[Bundle, Bundle]) -> None:
     (pair[0].directory / "embed").write_bytes(b"changed")
     with pytest.raises(EdgepackError, match="embed is damaged"):
         open_bundle(pair[0].directory)
-
-
-def test_the_guide_shows_the_script(update_golden: bool) -> None:
-    matches_block("howto/updates.md", "apply.sh", f"```sh\n{SCRIPT.read_text()}```\n", update=update_golden)
 
 
 def written(path: Path, members: dict[str, bytes]) -> Path:

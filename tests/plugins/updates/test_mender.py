@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.golden import matches_block
 from tests.support.updates import two_bundles
 
 from edgepack.bundles.archive import pack, unpack_bundle
@@ -108,8 +107,3 @@ def test_devices_have_to_be_named(table: dict[str, Any], said: str) -> None:
 def test_a_browser_has_no_client(bundle: Bundle) -> None:
     with pytest.raises(UsageError, match="for web cannot be packed"):
         create_packager(replace(TARGET, platform=Platform(os="web", arch="wasm32")))
-
-
-def test_the_guide_shows_the_update_module(update_golden: bool) -> None:
-    text = f"```sh\n{SCRIPT.read_text()}```\n"
-    matches_block("howto/updates.md", "mender-module.sh", text, update=update_golden)
