@@ -1,11 +1,13 @@
 """The libembed of a finished bundle in other forms than its own: one that needs no C library, for a package."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle, Platform, Target
+from edgepack.api.axes import TarEntry
 from edgepack.foundry.link.standalone import build_standalone
 from edgepack.foundry.units import ProgramSources
+from edgepack.runner.native.build import P256, license_of_p256
 from edgepack.runner.native.sources import EXPORTS, library_sources, own_encoder
 from edgepack_bindings.api import node_exports, node_sources
 from edgepack_engine.builder import OUTPUTS, library_code
@@ -41,8 +43,18 @@ def link(
     return build_standalone(sources, platform=platform, any_libc=True, context=context)
 
 
-def node_addon(bundle: Bundle, *, platform: Platform, context: BuildContext) -> Path:
-    """libembed that Node loads as an addon. Raises ``MissingToolError`` or ``ToolError``."""
+def license_entries(bundle: Bundle, folder: Path, top: str, *, context: BuildContext) -> Iterator[TarEntry]:
+    """Licences of what ``link`` has linked, but for texts that the bundle has already."""
+    known = {file.read_bytes() for file in (bundle.directory / "LICENSES").iterdir() if file.is_file()}
+    for text in (*sorted((folder / "licenses").iterdir()), license_of_p256(context.work_dir / P256)):
+        if text.read_bytes() not in known:
+            yield TarEntry(name=f"{top}/{text.name}", source=text)
+
+
+def node_addon(bundle: Bundle, top: str, *, platform: Platform, context: BuildContext) -> Iterator[TarEntry]:
+    """libembed that Node loads as an addon, and its licences, for a folder of an archive. Raises ``MissingToolError`` or ``ToolError``."""
     own = {f"libembed/beside/{name}": text for name, text in node_sources().items()}
     texts = {**sources_of(bundle), **own}
-    return link(texts, ADDON, node_exports(), platform=platform, context=context) / ADDON
+    folder = link(texts, ADDON, node_exports(), platform=platform, context=context)
+    yield TarEntry(name=f"{top}/{ADDON}", source=folder / ADDON)
+    yield from license_entries(bundle, folder, f"{top}/LICENSES", context=context)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle, Platform, Target, UsageError
 from edgepack.api.axes import TarEntry, bundle_entries, write_tgz
 from edgepack.api.kit import zig_program
 from edgepack.runner.native.build import lay_interfaces
-from edgepack_engine.libembed import link, needs_no_libc, sources_of
+from edgepack_engine.libembed import license_entries, link, needs_no_libc, sources_of
 from edgepack_single.api import write_zip
 
 LINKED = "base/linked.h"
@@ -45,7 +46,7 @@ class StaticLibrary:
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the package; the same bundle gives the same bytes. Raises ``UsageError``, ``MissingToolError``, ``ToolError``."""
-        work = context.work_dir / "static-library"
+        work, top = context.work_dir / "static-library", f"{bundle.name}-static"
         work.mkdir(exist_ok=True)
         _bring_data(bundle, f"{self.platform.arch}-linux-musl", work, context=context)
         texts = sources_of(bundle)
@@ -56,7 +57,8 @@ class StaticLibrary:
         objects = [code / CODE, work / DATA]
         context.run([zig_program(), "ar", "rcsD", work / LIBRARY, *objects])
         with destination.open("wb") as out:
-            write_tgz(out, _entries(bundle, work, sorted((code / "licenses").iterdir())))
+            added = license_entries(bundle, code, f"{top}/LICENSES", context=context)
+            write_tgz(out, chain(_own(bundle, work, top), added))
 
 
 def create_packager(target: Target) -> StaticLibrary:
@@ -86,17 +88,9 @@ def _bring_data(bundle: Bundle, platform: str, work: Path, *, context: BuildCont
     context.run([*compiler, "-c", "bundle.s", "-o", DATA], cwd=work)
 
 
-def _entries(bundle: Bundle, work: Path, licenses: list[Path]) -> Iterator[TarEntry]:
-    top = f"{bundle.name}-static"
+def _own(bundle: Bundle, work: Path, top: str) -> Iterator[TarEntry]:
     for name in sorted((LIBRARY, *INTERFACES)):
         yield TarEntry(name=f"{top}/{name}", source=work / name)
-    theirs = {
-        entry.name: entry
-        for entry in bundle_entries(bundle, top=top)
-        if entry.name.startswith(f"{top}/LICENSES/") and isinstance(entry.source, Path)
-    }
-    for each in licenses:
-        theirs.setdefault(
-            f"{top}/LICENSES/{each.name}", TarEntry(name=f"{top}/LICENSES/{each.name}", source=each)
-        )
-    yield from (theirs[name] for name in sorted(theirs))
+    for entry in bundle_entries(bundle, top=top):
+        if entry.name.startswith(f"{top}/LICENSES/") and isinstance(entry.source, Path):
+            yield entry

@@ -1,7 +1,7 @@
 """The npm package of a bundle for Linux: an addon that is libembed itself, for Node, and the bundle beside it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from edgepack_bindings.api import node_modules
 from edgepack_engine.api import needs_no_libc, node_addon
 from edgepack_npm.templates import package_name
 
-ADDON = "edgepack.node"
 CPUS = {"x86_64": "x64", "aarch64": "arm64"}
 """Names of processors as Node has them."""
 NODE = ">=20"
@@ -49,11 +48,11 @@ class NativePackage:
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the package; the same bundle and version give the same bytes. Raises ``MissingToolError``, ``ToolError``."""
-        addon = node_addon(bundle, platform=self.platform, context=context)
+        addon = tuple(node_addon(bundle, "package", platform=self.platform, context=context))
         with destination.open("wb") as out:
             write_tgz(out, self._entries(bundle, addon), mtime=MTIME)
 
-    def _entries(self, bundle: Bundle, addon: Path) -> Iterator[TarEntry]:
+    def _entries(self, bundle: Bundle, addon: Iterable[TarEntry]) -> Iterator[TarEntry]:
         """Files only: npm makes folders as it needs them."""
         name, model = package_name(bundle, self.name), bundle.manifest["model"]
         cpu = CPUS[self.platform.arch]
@@ -80,7 +79,7 @@ class NativePackage:
         }
         for place, content in texts.items():
             yield TarEntry(name=f"package/{place}", source=content.encode())
-        yield TarEntry(name=f"package/{ADDON}", source=addon)
+        yield from addon
         for entry in bundle_entries(bundle, top="package/bundle"):
             if isinstance(entry.source, Path) and entry.source.is_file():
                 yield entry
@@ -90,6 +89,6 @@ def require_native(target: Target) -> None:
     """Raise ``UsageError`` for a target that no addon is of."""
     if not needs_no_libc(target):
         raise UsageError(
-            f"a bundle of target {target.name} cannot be packed as an npm package",
+            f"a bundle for {target.platform.os} by builder {target.builder} cannot be packed as an npm package",
             hint="bundles of web-wasm and web-fast can, and of linux-x86-fast and linux-arm64-fast",
         )

@@ -279,5 +279,5 @@ def test_a_program_with_the_bundle_inside_has_the_programs_bits(
     (library,) = tmp_path.iterdir()
     program = linked(tmp_path, library)
     # In C, the bundle's folder is opened, too.
-    folder = [packed.directory] if "_c" in linked.__name__ else []
+    folder = [packed.directory] if linked.__name__.startswith("linked_in_c") else []
     assert said(program, *folder, *TEXTS) == said(packed.program, "--out", "raw", "--", *TEXTS)

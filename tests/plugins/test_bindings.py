@@ -1,5 +1,6 @@
 """Packages around libembed, for Go, Rust and Android: they hold the bundle, and what no package is of is refused."""
 
+import re
 import shutil
 import tarfile
 import tomllib
@@ -19,11 +20,14 @@ from edgepack.errors import MissingToolError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import ModelOptions, Platform, Target
+from edgepack.runner.native.sources import source_files
 from edgepack_bindings.android import create_aar
 from edgepack_bindings.package import create_crate
+from edgepack_engine.static_library import create_packager
 
 pytestmark = pytest.mark.tools("c++", may=("gcc", "cc", "javac"))
 
+CALLS = ("open", "dimension", "texts", "tokens", "similarity", "close")
 NAMES = {"go": {"module": "example.com/acme/embeddings"}, "crate": {"name": "acme-embeddings"}}
 
 
@@ -163,3 +167,29 @@ def test_without_javac_the_archive_says_what_it_needs(
         create_aar(target("aar", builder="engine", extra={})).pack(
             bundle, tmp_path / "made.aar", context=context
         )
+
+
+def test_what_no_static_library_is_made_of() -> None:
+    for changes in (
+        {"builder": "linux"},
+        {"platform": Platform(os="linux", arch="riscv64")},
+        {"platform": Platform(os="windows", arch="x86_64")},
+    ):
+        with pytest.raises(UsageError, match="static-library requires the engine"):
+            create_packager(replace(target("static-library", builder="engine"), **changes))  # type: ignore[arg-type]
+
+
+def test_what_is_not_compiled_says_so_and_names_what_the_header_declares() -> None:
+    folder = Path(__file__).parents[2] / "plugins/edgepack_bindings"
+    source = (folder / "csharp/Bundle.cs").read_text(encoding="utf-8")
+    module = (folder / "swift/module.modulemap").read_text(encoding="utf-8")
+    header = source_files("libembed/embed.h")["libembed/embed.h"]
+    for text in (source, module):
+        assert text.startswith("// Not compiled here: ")
+    declared = dict(re.findall(r"EMBED_API [\w ]+?[ *](embed_\w+)\(([^)]*)\)", header))
+    named = dict(re.findall(r'Named<(\w+)>\("(embed_\w+)"\)', source))
+    assert set(named.values()) == {f"embed_{name}" for name in CALLS}
+    for kind, name in named.items():
+        (parameters,) = re.findall(rf"delegate \w+ {kind}\((.*)\);", source)
+        assert parameters.replace("[In, Out]", "").count(",") == declared[name].count(","), name
+    assert 'header "embed.h"' in module
