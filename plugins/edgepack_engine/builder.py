@@ -191,12 +191,12 @@ def sources(*, seldom: bool = True) -> Iterator[tuple[str, str]]:
 
 
 def program_code(plan: Path) -> dict[str, str]:
-    """What computes a plan."""
+    """Sources that compute a plan."""
     return dict(sources(seldom=has_steps(plan, SELDOM)))
 
 
 def library_code(plan: Path) -> dict[str, str]:
-    """The same, with late chunks."""
+    """Sources that compute a plan, and late chunks."""
     late = Path(__file__).parent / "csrc/features" / LATE_CHUNKS
     return {**program_code(plan), LATE_CHUNKS: late.read_text(encoding="utf-8")}
 

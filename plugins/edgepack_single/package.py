@@ -24,6 +24,7 @@ VERSION, UNIX = 20, 3
 MOST = (1 << 32) - (1 << 20)
 """Bytes of a zip whose numbers have 32 bits, less what its list takes."""
 CHUNK = 1 << 20
+ENDINGS = {"linux": ".embed", "windows": ".exe"}
 HINT = "linux-x86-min, linux-x86-fast and their like have their runtime in the program"
 
 
@@ -31,9 +32,11 @@ HINT = "linux-x86-min, linux-x86-fast and their like have their runtime in the p
 class Single:
     """The packager (``edgepack.api.axes.Packager``)."""
 
+    ending: str = ".embed"
+
     def file_name(self, bundle: Bundle) -> str:
-        """E.g. ``all-MiniLM-L6-v2-linux-x86-fast.embed``."""
-        return f"{bundle.name}.embed"
+        """E.g. ``all-MiniLM-L6-v2-linux-x86-fast.embed``; for Windows it ends with ``.exe``."""
+        return f"{bundle.name}{self.ending}"
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the file; the same bundle gives the same bytes. Raises ``UsageError`` for what needs files of its own."""
@@ -46,13 +49,19 @@ class Single:
 
 def create_packager(target: Target) -> Single:
     """Raises ``UsageError`` for a target whose program needs files of its own."""
-    if target.platform.os != "linux":
+    if target.platform.os not in ENDINGS:
         raise UsageError(
-            f"a bundle for {target.platform.os} cannot be one file", hint="bundles for linux can"
+            f"a bundle for {target.platform.os} cannot be one file",
+            hint="bundles for linux and windows can",
+        )
+    if target.options.get("authenticode"):
+        raise UsageError(
+            "a program that is signed for Windows ends with its signature, and nothing may follow",
+            hint="leave authenticode out, and sign the bundle: --sign (docs/signing.md)",
         )
     if target.builder == "linux" and target.options.get("runner", "pyinstaller") != "native":
         raise UsageError("a program that is frozen with Python cannot be one file", hint=HINT)
-    return Single()
+    return Single(ending=ENDINGS[target.platform.os])
 
 
 def _require_fit(bundle: Bundle) -> None:
