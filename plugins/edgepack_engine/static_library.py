@@ -91,6 +91,6 @@ def _bring_data(bundle: Bundle, platform: str, work: Path, *, context: BuildCont
 def _own(bundle: Bundle, work: Path, top: str) -> Iterator[TarEntry]:
     for name in sorted((LIBRARY, *INTERFACES)):
         yield TarEntry(name=f"{top}/{name}", source=work / name)
-    for entry in bundle_entries(bundle, top=top):
-        if entry.name.startswith(f"{top}/LICENSES/") and isinstance(entry.source, Path):
+    for entry in bundle_entries(bundle, top=f"{top}/bundle"):
+        if isinstance(entry.source, Path) and entry.source.is_file():
             yield entry

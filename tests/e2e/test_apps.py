@@ -208,7 +208,7 @@ def shared(source: Path, library: Path, bundle: Bundle) -> Path:
 
 def in_npm(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
     """By the native package, with its own bundle."""
-    with tarfile.open(beside(bundle, "*-linux-*.tgz")) as archive:
+    with tarfile.open(beside(bundle, "*-linux-x64.tgz")) as archive:
         archive.extractall(folder, filter="data")
     module = folder / "node_modules/small-bert"
     module.parent.mkdir()

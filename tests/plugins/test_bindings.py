@@ -176,7 +176,7 @@ def test_what_no_static_library_is_made_of() -> None:
         {"platform": Platform(os="windows", arch="x86_64")},
     ):
         with pytest.raises(UsageError, match="static-library requires the engine"):
-            create_packager(replace(target("static-library", builder="engine"), **changes))  # type: ignore[arg-type]
+            create_packager(replace(target("static-library", builder="engine"), **changes))
 
 
 def test_what_is_not_compiled_says_so_and_names_what_the_header_declares() -> None:
