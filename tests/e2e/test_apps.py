@@ -324,3 +324,53 @@ def test_a_jar_alone_gives_the_programs_bits(java: str, packed: Bundle, tmp_path
         (kept / name).write_bytes(b"damaged")
         answers("true", "no jar of the class path holds a bundle other")
         assert list(cache.iterdir()) == [kept]
+
+
+def linked_in_c(folder: Path, library: Path, *flags: str) -> Path:
+    usual = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{library}/include")
+    program = folder / "app"
+    run(
+        required("gcc"),
+        *usual,
+        *flags,
+        PROGRAMS / "linked.c",
+        library / "lib/libembed.a",
+        "-o",
+        program,
+        cwd=folder,
+    )
+    return program
+
+
+def linked_in_c_with_its_c_library(folder: Path, library: Path) -> Path:
+    return linked_in_c(folder, library, "-static")
+
+
+def linked_in_rust(folder: Path, library: Path) -> Path:
+    words = ("--edition", "2021", "-D", "warnings", "-L", f"native={library}/lib")
+    run(required("rustc"), *words, PROGRAMS / "linked.rs", "-o", folder / "app", cwd=folder)
+    return folder / "app"
+
+
+def linked_in_go(folder: Path, library: Path) -> Path:
+    shutil.copy(PROGRAMS / "linked.go", folder / "main.go")
+    (folder / "go.mod").write_text("module app\n\ngo 1.23\n")
+    alone = {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1"}
+    flags = {"CGO_CFLAGS": f"-I{library}/include", "CGO_LDFLAGS": f"-L{library}/lib"}
+    run(go(), "build", "-o", "app", ".", cwd=folder, **alone, **flags)
+    return folder / "app"
+
+
+@pytest.mark.parametrize(
+    "linked", [linked_in_c, linked_in_c_with_its_c_library, linked_in_rust, linked_in_go]
+)
+def test_a_program_with_the_bundle_inside_has_the_programs_bits(
+    linked: Callable[[Path, Path], Path], packed: Bundle, tmp_path: Path
+) -> None:
+    with tarfile.open(beside(packed, "*-static.tgz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (library,) = tmp_path.iterdir()
+    program = linked(tmp_path, library)
+    # In C, the bundle's folder is opened, too.
+    folder = [packed.directory] if linked.__name__.startswith("linked_in_c") else []
+    assert said(program, *folder, *TEXTS) == said(packed.program, "--out", "raw", "--", *TEXTS)
