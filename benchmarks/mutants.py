@@ -219,8 +219,12 @@ def together(modules: Sequence[Tried]) -> Tried:
 
 def markdown(found: Sequence[Tried], reasons: Mapping[tuple[str, str], str]) -> str:
     lines = ["", "| " + " | ".join(HEAD) + " |", "|---|" + "--:|" * (len(HEAD) - 1)]
-    lines += [f"| `{each.module}` | " + " | ".join(each.figures()) + " |" for each in found[:-1]]
+    lines += [
+        f"| `{each.module}` | " + " | ".join(each.figures()) + " |" for each in found[:-1] if each.survivors
+    ]
     lines += ["| **all** | " + " | ".join(f"**{figure}**" for figure in found[-1].figures()) + " |"]
+    clean = [f"`{each.module}` ({each.chosen} of {each.every})" for each in found[:-1] if not each.survivors]
+    lines += ["", f"No mutant survived, of those tried, in {', '.join(clean)}."] if clean else []
     lines += ["", "## Survivors", ""]
     for mutant in found[-1].survivors:
         reason = reasons.get((mutant.module, mutant.change), UNEXPLAINED)

@@ -3,6 +3,7 @@
     PYTHONPATH=. python benchmarks/true_shapes.py embeddinggemma                            # by int8
     PYTHONPATH=. python benchmarks/true_shapes.py embeddinggemma --recipe int4-int8 --recipe few-values
     PYTHONPATH=. python benchmarks/true_shapes.py nomic-v2-moe --work FOLDER                # a checkpoint in FOLDER is taken again
+    PYTHONPATH=. python benchmarks/true_shapes.py bert mpnet qwen3 --recipe int8-compact    # families: two layers in full width
 
 The weights are calm, as those of trained models are: each part of a layer adds an eighth of what it is given, so that small errors stay small.
 Nothing in them can be predicted, which is the hardest case for few bits. 25 of the gate's texts, each run by itself in full precision and by
@@ -19,16 +20,19 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from rich.console import Console
 from safetensors.torch import save_file
 from tests.support.experts import CONFIG, expert_shapes
+from tests.support.families import family_of
 from tests.support.judges import save_family
 from tests.support.tiny import write_json
 from tests.support.vocabularies import GEMMA3, npm_vocabulary, tokenlearn_model
@@ -42,6 +46,7 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.target import ModelOptions, Pass
 from edgepack.runner.tokenizer.compile import compiled_tokenizer
+from edgepack.tables import Number, add_row, table
 from edgepack.verifier.gate import verification_texts
 
 SHARE = 1 / 8
@@ -89,6 +94,43 @@ MOE: dict[str, Any] = {
     "num_experts": 8,
 }
 
+BASE: dict[str, Any] = {
+    "vocab_size": 30_522,
+    "hidden_size": 768,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 514,
+}
+GATED: dict[str, Any] = {**BASE, "num_key_value_heads": 4, "head_dim": 64}
+FULL: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("bert", "mpnet", "xlm-roberta", "gte", "nomic_bert"), BASE),
+    "albert": {**BASE, "embedding_size": 128, "num_hidden_groups": 1},
+    "deberta-v2": {**BASE, "position_buckets": 256},
+    "distilbert": {
+        "vocab_size": 30_522,
+        "dim": 768,
+        "n_layers": 2,
+        "n_heads": 12,
+        "hidden_dim": 3072,
+        "max_position_embeddings": 512,
+    },
+    "modernbert": {**BASE, "intermediate_size": 1152, "local_attention": 128},
+    "qwen3": {**GATED, "max_window_layers": 2, "sliding_window": 512},
+    "llama": GATED,
+}
+"""Families → two layers as wide as those of their base models."""
+ADDED = {
+    **dict.fromkeys(
+        ("attention.output.dense.weight", "attn.o.weight", "out_lin.weight", "attention.dense.weight"), 1.0
+    ),
+    **dict.fromkeys(("attn.Wo.weight", "o_proj.weight"), 1.0),
+    **dict.fromkeys(
+        ("output.dense.weight", "lin2.weight", "ffn_output.weight", "mlp.Wo.weight", "down_proj.weight"), 1.5
+    ),
+}
+"""Matrices whose product is added to what the layer was given → how much larger, for what they take is smaller."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
@@ -104,29 +146,44 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", choices=MODELS)
+    parser.add_argument("names", nargs="+", choices=MODELS, metavar="NAME", help=", ".join(MODELS))
     parser.add_argument("--recipe", action="append", help="int8 by default")
     parser.add_argument("--work", type=Path, help="keeps what is made; otherwise it is deleted")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        work = asked.work or Path(temporary)
-        written = step(write, asked.name, work)
-        exported = step(export, work)
-        said = (
-            f"{asked.name}: {written.value / 1e6:.1f} million parameters; in full precision {told(exported)}"
-        )
-        sys.stdout.write(said + "\n")
-        for recipe in asked.recipe or ["int8"]:
-            made = step(prepare, work, recipe)
-            size, archive = step(weigh, work, Path(made.value)).value
-            exact = step(embed, work, None).value
-            cosines = (exact * step(embed, work, Path(made.value)).value).sum(axis=1)
-            apart = (exact @ exact.T)[np.triu_indices(len(exact), 1)].mean()
-            sys.stdout.write(
-                f"{recipe}: cosine {cosines.mean():.4f}, lowest {cosines.min():.4f} (of two texts {apart:.2f}); model {size:,} bytes, "
-                f"archive {archive:,}; {told(made)}\n"
-            )
-            sys.stdout.flush()
+        measured = [
+            row
+            for name in asked.names
+            for row in compared(name, asked.recipe or ["int8"], (asked.work or Path(temporary)) / name)
+        ]
+    made = table(
+        "model",
+        "recipe",
+        *map(
+            Number,
+            ("million parameters", "cosine: mean, lowest", "of two texts", "archive, bytes", "time, memory"),
+        ),
+    )
+    for each in measured:
+        add_row(made, *each)
+    Console(width=160).print(made)
+
+
+def compared(name: str, recipes: Sequence[str], work: Path) -> Iterator[tuple[str, ...]]:
+    """A model by each recipe, one row each; the model's folder stays."""
+    written = step(write, name, work)
+    exported = step(export, work)
+    exact = step(embed, work, None).value
+    apart = (exact @ exact.T)[np.triu_indices(len(exact), 1)].mean()
+    told_of = (f"{written.value / 1e6:.1f}", f"{apart:.2f}")
+    sys.stderr.write(f"{name}: {told_of[0]} million parameters; in full precision {told(exported)}\n")
+    for recipe in recipes:
+        made = step(prepare, work, recipe)
+        archive = step(weigh, work, Path(made.value)).value
+        cosines = (exact * step(embed, work, Path(made.value)).value).sum(axis=1)
+        near = f"{cosines.mean():.4f}, {cosines.min():.4f}"
+        sys.stderr.write(f"{name} {recipe}: {near}; {archive:,} bytes, {told(made)}\n")
+        yield name, recipe, told_of[0], near, told_of[1], f"{archive:,}", told(made)
 
 
 def told(taken: Taken) -> str:
@@ -177,13 +234,13 @@ def prepare(work: Path, recipe: str) -> str:
         return str(prepare_model(source, options=options, context=context).file)
 
 
-def weigh(work: Path, model: Path) -> tuple[int, int]:
-    """Bytes of the model's file, and of it and the tokenizer in an archive."""
+def weigh(work: Path, model: Path) -> int:
+    """Bytes of the model and the tokenizer in an archive."""
     with context_of(work) as context:
         source = ingest(str(work / "model"), context=context)
         table = compiled_tokenizer(source.tokenizer.read_text(encoding="utf-8"), context=context)
         frames = [frame(file, store=context.store) for file in (model, table)]
-        return model.stat().st_size, sum(each.stat().st_size for each in frames)
+        return sum(each.stat().st_size for each in frames)
 
 
 def embed(work: Path, model: Path | None) -> Vectors:
@@ -252,6 +309,31 @@ def write_moe(folder: Path, context: HostContext) -> int:
     return count
 
 
+def write_family(kind: str, folder: Path, context: HostContext, *, document: Any = None, **shape: Any) -> int:
+    """Two layers, unless ``shape`` says how many, of a family in full width; all-MiniLM-L6-v2's tokenizer."""
+    document = document or json.loads(ingest(None, context=context).tokenizer.read_text(encoding="utf-8"))
+
+    def fill(name: str, weight: Any) -> None:
+        if weight.ndim == 1:
+            is_norm = name.endswith("weight")
+            weight.normal_(mean=family_of(kind).norm * is_norm, std=0.1 if is_norm else 0.02)
+        else:
+            share = next((SHARE * each for end, each in ADDED.items() if name.endswith(end)), 1.0)
+            weight.normal_(std=share * weight.shape[1] ** -0.5)
+
+    count = counted(save_family(folder, kind, fill, {**FULL[kind], **shape}))
+    write_json(folder / "tokenizer.json", document)
+    return count + write_modules(folder, ())
+
+
+def write_multilingual(folder: Path, context: HostContext) -> int:
+    """Twelve layers of 384 below a table of 250,037 rows, as multilingual-e5-small has them; XLM-R's vocabulary is nearly tokenlearn's."""
+    document = json.loads((tokenlearn_model(context) / "tokenizer.json").read_text(encoding="utf-8"))
+    document["model"]["vocab"] = document["model"]["vocab"][:250_037]
+    shape = {"vocab_size": 250_037, "hidden_size": 384, "num_hidden_layers": 12, "intermediate_size": 1536}
+    return write_family("bert", folder, context, document=document, **shape)
+
+
 def grown(part: int) -> float:
     """An eighth of what a part is given: vectors of size 1, and what the parts before it have added."""
     return SHARE * math.sqrt((1 + SHARE**2) ** part)
@@ -288,6 +370,8 @@ MODELS: dict[str, Callable[[Path, HostContext], int]] = {
     "embeddinggemma": write_gemma,
     "embeddinggemma2": write_gemma2,
     "nomic-v2-moe": write_moe,
+    **{kind: partial(write_family, kind) for kind in FULL},
+    "multilingual-e5-small": write_multilingual,
 }
 
 if __name__ == "__main__":

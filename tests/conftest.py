@@ -19,6 +19,7 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import PluginHost, load_plugins
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
+from tests.support import command
 from tests.support.bundles import bundle_in, made_for_all
 from tests.support.code_points import keep_answers
 from tests.support.once import made_once
@@ -28,6 +29,10 @@ gc.disable()
 keep_answers()
 
 pytest_plugins = ["tests.support.doors", "tests.support.durations", "tests.support.tiers"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    command.preload = not config.getoption("--slow")
 
 
 def pytest_collection_finish() -> None:

@@ -1,4 +1,4 @@
-"""Bundles for programs in Go and Rust, and for apps of Android: around libembed, ``edgepack bundle --as go``, ``--as crate``, ``--as aar``."""
+"""Bundles for programs in Go, Rust and Java, and for apps of Android: around libembed, ``edgepack bundle --as go``, ``crate``, ``jar``, ``aar``."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ def edgepack_specs() -> Iterable[Spec]:
         Spec(
             axis="package",
             name="go",
-            summary="a Go module with libembed, by cgo",
+            summary="a Go module with libembed, by cgo, as Go's proxies have it",
             make=lazy("edgepack_bindings.package:create_go"),
         ),
         Spec(
@@ -19,6 +19,12 @@ def edgepack_specs() -> Iterable[Spec]:
             name="crate",
             summary="a Rust crate with libembed, needs no other crate",
             make=lazy("edgepack_bindings.package:create_crate"),
+        ),
+        Spec(
+            axis="package",
+            name="jar",
+            summary="a jar with libembed and the bundle, for Java 8 and newer; requires javac",
+            make=lazy("edgepack_bindings.jar:create_jar"),
         ),
         Spec(
             axis="package",

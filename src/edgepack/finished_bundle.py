@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgepack.bundles.archive import unpack_bundle
+from edgepack.bundles.archive import lies_beside, unpack_bundle
 from edgepack.bundles.golden import digest_of
 from edgepack.bundles.manifest import open_bundle
 from edgepack.device.check import DeviceCheck, verify_on
@@ -19,6 +19,7 @@ from edgepack.errors import (
     BundleError,
     EdgepackError,
     NotVerifiedError,
+    SignatureError,
     UsageError,
 )
 from edgepack.files.elf import architecture
@@ -39,7 +40,9 @@ from edgepack.signing.signatures import (
     require_signed,
     require_signed_file,
     require_version,
+    signature_of,
 )
+from edgepack.terminal_text import foreign
 from edgepack.toml_schema import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.command import has_provider
@@ -401,7 +404,14 @@ def _opened(path: Path, asked: VerifyOptions, context: HostContext) -> Iterator[
     if path.is_file():
         # Before anything in it is looked at.
         outside = key is not None and require_signed_file(path, key)
-        path = unpack_bundle(path, context.work_dir / "unpacked", most=asked.most)
+        archive, path = path, unpack_bundle(path, context.work_dir / "unpacked", most=asked.most)
+        if not outside and (other := lies_beside(archive, most=asked.most)) is not None:
+            if key is not None:
+                raise SignatureError(
+                    f"{archive.name} is not signed: it holds {foreign(other)} beside the bundle, of which a signature in the bundle says nothing",
+                    hint=f"the file's own signature is {signature_of(archive).name} beside it; or unpack the file, and verify its bundle's folder",
+                )
+            context.note(f"only the bundle in it is looked at: {archive.name} also holds {foreign(other)}")
     bundle = open_bundle(path)
     signed = None if key is None else require_signed(bundle, key, outside=outside)
     if least_version is not None:

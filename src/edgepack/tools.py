@@ -141,6 +141,17 @@ def exchange(
     return Exchanged(code=started.returncode, output=said[0], messages=said[1], stopped=stopped)
 
 
+def companion(command: Sequence[str | Path]) -> "subprocess.Popen[bytes]":
+    """Start a program that listens to this process on its standard input, and ends with it."""
+    return subprocess.Popen(
+        [str(word) for word in command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        bufsize=0,
+        start_new_session=True,
+    )
+
+
 def _listened(
     started: "subprocess.Popen[bytes]", until: float, most: int
 ) -> tuple[tuple[bytes, bytes], Literal["time", "output"] | None]:

@@ -1,9 +1,10 @@
 """A bundle inside other people's programs: as one file, and by libembed from each language, in its own toolchain."""
 
+import hashlib
+import json
 import os
 import shutil
 import subprocess
-import tarfile
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from tests.support.bare_root import CHROOT
 from tests.support.bundles import bundle_in, made_bundle
 from tests.support.command import edgepack
-from tests.support.languages import go, required
+from tests.support.languages import go, newest_java, required, rust_1_63
 from tests.support.once import made_once
 from tests.support.small_models import write_small_bert
 
@@ -24,7 +25,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(3600)]
 ROOT = Path(__file__).parents[2]
 BINDINGS = ROOT / "plugins/edgepack_bindings"
 PROGRAMS = ROOT / "tests/languages"
-ANDROID = ("aar",) if shutil.which("javac") else ()
+COMPILED = ("aar", "jar") if shutil.which("javac") else ()
 TEXTS = ["A man is eating food.", "Someone is having a meal.", "", "Grüße \N{CAT FACE} " * 40]
 
 
@@ -35,7 +36,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     def make(folder: Path) -> None:
         model = folder / "small-bert"
         model.mkdir()
-        forms = [word for form in ("single", "go", "crate", *ANDROID) for word in ("--as", form)]
+        forms = [word for form in ("single", "go", "crate", *COMPILED) for word in ("--as", form)]
         wishes = ["--set", "library=true", "--set", "package.version=1.2.0"]
         made_bundle(
             "linux-x86-fast", folder / "made", "--model", str(write_small_bert(model)), *wishes, *forms
@@ -87,12 +88,6 @@ def test_with_musl_it_runs_in_a_root_that_holds_nothing_else(packed: Bundle, tmp
     assert [path.name for path in root.iterdir()] == ["embed"]
 
 
-def unpacked(package: Path, folder: Path) -> Path:
-    with tarfile.open(package) as archive:
-        archive.extractall(folder, filter="data")
-    return folder / package.name.removesuffix(".go.tgz").removesuffix(".crate")
-
-
 def run(*words: str | Path, cwd: Path, **environment: str) -> str:
     done = subprocess.run(
         words, cwd=cwd, env={**os.environ, **environment}, capture_output=True, encoding="utf-8", check=False
@@ -123,31 +118,67 @@ def expected(bundle: Bundle) -> list[str]:
 
 
 def in_go(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
-    module = unpacked(beside(bundle, "*.go.tgz"), folder)
+    """By Go's own command, of a proxy that has the module."""
+    module = beside(bundle, "*@v1.2.0.zip")
+    name = "edgepack.local/small-bert"
+    proxy = folder / "proxy" / name / "@v"
+    proxy.mkdir(parents=True)
+    shutil.copy(module, proxy / "v1.2.0.zip")
+    with zipfile.ZipFile(module) as archive:
+        (proxy / "v1.2.0.mod").write_bytes(archive.read(f"{name}@v1.2.0/go.mod"))
+    (proxy / "v1.2.0.info").write_text(json.dumps({"Version": "v1.2.0"}))
+    (proxy / "list").write_text("v1.2.0\n")
     app = folder / "app"
     app.mkdir()
     shutil.copy(PROGRAMS / "main.go", app)
-    name = "edgepack.local/small-bert"
-    (app / "go.mod").write_text(
-        f"module app\n\ngo 1.23\n\nrequire {name} v1.2.0\n\nreplace {name} => {module}\n"
-    )
-    alone = {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1"}
+    (app / "go.mod").write_text("module app\n\ngo 1.23\n")
+    alone = {
+        "GOFLAGS": "-mod=mod -modcacherw",
+        "GOPROXY": f"file://{folder}/proxy",
+        "GONOSUMDB": "edgepack.local",
+        "GOMODCACHE": f"{folder}/modules",
+        "GOTOOLCHAIN": "local",
+        "CGO_ENABLED": "1",
+    }
+    run(go(), "get", f"{name}@v1.2.0", cwd=app, **alone)
     run(go(), "vet", "./...", cwd=app, **alone)
     run(go(), "build", "-o", "app", ".", cwd=app, **alone)
+    # Go keeps no file executable, and the bundle opens out of its cache, too.
+    kept = run(go(), "list", "-m", "-f", "{{.Dir}}", name, cwd=app, **alone).strip()
+    assert run(app / "app", f"{kept}/bundle", *TEXTS, cwd=app).splitlines() == expected(bundle)
     return [app / "app"]
 
 
-def in_rust(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
-    crate = unpacked(beside(bundle, "*.crate"), folder)
+def in_rust(bundle: Bundle, folder: Path, **environment: str) -> Sequence[str | Path]:
+    """By cargo, of a registry that has the crate."""
+    crate = beside(bundle, "*.crate")
+    listed = folder / "registry/index/sm/al/small-bert"
+    listed.parent.mkdir(parents=True)
+    shutil.copy(crate, folder / "registry")
+    about = {"name": "small-bert", "vers": "1.2.0", "deps": [], "features": {}, "yanked": False}
+    listed.write_text(json.dumps({**about, "cksum": hashlib.sha256(crate.read_bytes()).hexdigest()}))
     app = folder / "app"
     (app / "src").mkdir(parents=True)
     shutil.copy(PROGRAMS / "main.rs", app / "src")
     (app / "Cargo.toml").write_text(
-        '[package]\nname = "app"\nversion = "0.1.0"\nedition = "2021"\n\n'
-        f'[dependencies]\nsmall-bert = {{ path = "{crate}" }}\n'
+        '[package]\nname = "app"\nversion = "0.1.0"\nedition = "2021"\n\n[dependencies]\nsmall-bert = "1.2"\n'
     )
-    run(required("cargo"), "build", "--offline", "--quiet", cwd=app, RUSTFLAGS="-D warnings")
+    (app / ".cargo").mkdir()
+    (app / ".cargo/config.toml").write_text(
+        '[source.crates-io]\nreplace-with = "local"\n\n[source.local]\nlocal-registry = "../registry"\n'
+    )
+    alone = {"CARGO_HOME": f"{folder}/cargo", "RUSTFLAGS": "-D warnings", **environment}
+    run("cargo", "build", "--offline", "--quiet", cwd=app, **alone)
     return [app / "target/debug/app"]
+
+
+def in_rust_of_today(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    required("cargo")
+    return in_rust(bundle, folder)
+
+
+def in_rust_1_63(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    return in_rust(bundle, folder, **rust_1_63())
 
 
 JAVAC = ("-Xlint:all", "-Werror", "--release", "17")
@@ -184,6 +215,16 @@ def in_android(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
     return command
 
 
+def in_jar(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    """Classes and library of the jar."""
+    javac = required("javac")
+    jar = beside(bundle, "*.jar")
+    run(javac, *JAVAC, "-cp", jar, "-d", folder, PROGRAMS / "Main.java", cwd=folder)
+    with zipfile.ZipFile(jar) as archive:
+        library = archive.extract("META-INF/native/linux-x86_64/libembed.so", folder)
+    return [required("java"), *CHECKS, "-cp", f"{folder}:{jar}", "Main", library]
+
+
 def in_node(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
     for file in (BINDINGS / "node/index.mjs", PROGRAMS / "main.mjs"):
         shutil.copy(file, folder)
@@ -207,7 +248,17 @@ def shared(source: Path, library: Path, bundle: Bundle) -> Path:
 
 
 @pytest.mark.parametrize(
-    "language", [in_go, in_rust, in_java, in_java_by_a_library_of_its_own, in_android, in_node]
+    "language",
+    [
+        in_go,
+        in_rust_of_today,
+        in_rust_1_63,
+        in_java,
+        in_java_by_a_library_of_its_own,
+        in_jar,
+        in_android,
+        in_node,
+    ],
 )
 def test_a_language_gives_the_programs_bits_errors_and_threads(
     language: Callable[[Bundle, Path], Sequence[str | Path]], packed: Bundle, tmp_path: Path
@@ -215,3 +266,39 @@ def test_a_language_gives_the_programs_bits_errors_and_threads(
     command = language(packed, tmp_path)
     done = run(*command, packed.directory, *TEXTS, cwd=tmp_path, LC_ALL="C.UTF-8")
     assert done.splitlines() == expected(packed)
+
+
+@pytest.mark.parametrize("java", ["of this machine", "of today"])
+def test_a_jar_alone_gives_the_programs_bits(java: str, packed: Bundle, tmp_path: Path) -> None:
+    jar = beside(packed, "*.jar") if COMPILED else pytest.skip("no javac on this machine")
+    run("javac", *JAVAC, "-cp", jar, "-d", tmp_path, PROGRAMS / "OfJar.java", cwd=tmp_path)
+    mine = java == "of this machine"
+    program = Path(required("java")) if mine else newest_java()
+    newer = () if mine else ("--enable-native-access=ALL-UNNAMED",)
+    cache = tmp_path / "cache"
+    command: list[str | Path] = [
+        program,
+        *CHECKS,
+        *newer,
+        f"-Dedgepack.cache={cache}",
+        "-cp",
+        f"{tmp_path}:{jar}",
+        "OfJar",
+    ]
+    vectors = said(packed.program, "--out", "raw", "--", *TEXTS).hex()
+
+    def answers(*wanted: str) -> None:
+        done = run(*command, "small-bert", *TEXTS, cwd=tmp_path, LC_ALL="C.UTF-8")
+        assert done.splitlines() == [vectors, *wanted]
+
+    answers("true", "no jar of the class path holds a bundle other")
+    (kept,) = cache.iterdir()
+    assert {each.name for each in kept.iterdir()} == {"bundle", "libembed.so"}
+    made = (kept / "bundle/manifest.json").stat().st_mtime_ns
+    answers("true", "no jar of the class path holds a bundle other")
+    assert (kept / "bundle/manifest.json").stat().st_mtime_ns == made
+    # What was damaged since is copied again.
+    for name in ("bundle/model/model.plan", "bundle/manifest.json", "libembed.so"):
+        (kept / name).write_bytes(b"damaged")
+        answers("true", "no jar of the class path holds a bundle other")
+        assert list(cache.iterdir()) == [kept]

@@ -18,7 +18,7 @@ from tests.support.tiny import tokenizer_document, write_json
 pytestmark = pytest.mark.e2e
 
 MODEL, UNSUPPORTED = 5, 6
-"""Exit codes of docs/errors.md: a model that is broken, and one that edgepack does not take."""
+"""Exit codes of docs/commands.md: a model that is broken, and one that edgepack does not take."""
 
 
 def a_config_that_contradicts_its_weights(folder: Path) -> Path:

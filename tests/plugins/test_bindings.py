@@ -1,4 +1,4 @@
-"""Packages around libembed, for Go, Rust and Android: they hold the bundle, and what no package is of is refused."""
+"""Packages around libembed, for Go, Rust, Java and Android: they hold the bundle, and what no package is of is refused."""
 
 import shutil
 import tarfile
@@ -20,7 +20,8 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import ModelOptions, Platform, Target
 from edgepack_bindings.android import create_aar
-from edgepack_bindings.package import create_crate
+from edgepack_bindings.jar import create_jar
+from edgepack_bindings.package import create_crate, create_go
 
 pytestmark = pytest.mark.tools("c++", may=("gcc", "cc", "javac"))
 
@@ -57,14 +58,14 @@ def test_a_package_holds_the_bundle_and_is_the_same_each_time(
     form: str, bundle: Bundle, context: HostContext, tmp_path: Path
 ) -> None:
     file = made(form, bundle, context)
-    assert file.name == {"go": "embeddings-1.2.0.go.tgz", "crate": "acme-embeddings-1.2.0.crate"}[form]
+    assert file.name == {"go": "embeddings@v1.2.0.zip", "crate": "acme-embeddings-1.2.0.crate"}[form]
     first = file.read_bytes()
     assert digest(open_bundle(unpack_bundle(file, tmp_path / "inside"))) == digest(bundle)
     shutil.rmtree(context.work_dir / "packages")
     assert made(form, bundle, context).read_bytes() == first
     shutil.rmtree(context.work_dir / "packages")
     (plain,) = make_packages(bundle, packagers_of(target(form, extra={}), context), context=context)
-    assert plain.file.name == {"go": "sample-1.2.0.go.tgz", "crate": "sample-1.2.0.crate"}[form]
+    assert plain.file.name == {"go": "sample@v1.2.0.zip", "crate": "sample-1.2.0.crate"}[form]
 
 
 @pytest.mark.parametrize("form", NAMES)
@@ -83,6 +84,78 @@ def test_what_a_target_may_not_say(
 ) -> None:
     with pytest.raises(UsageError, match=words):
         packagers_of(target(form, **changes), context)
+
+
+@pytest.mark.parametrize("module", ["example.com/acme/embeddings", "example.com/acme/embeddings/v2"])
+def test_a_go_module_of_a_later_major_version_has_it_in_its_path(
+    module: str, bundle: Bundle, context: HostContext
+) -> None:
+    asked = target("go", version="2.1.0", extra={"go": {"module": module}})
+    (package,) = make_packages(bundle, packagers_of(asked, context), context=context)
+    assert package.file.name == "embeddings@v2.1.0.zip"
+    with zipfile.ZipFile(package.file) as archive:
+        top = "example.com/acme/embeddings/v2@v2.1.0/"
+        assert all(name.startswith(top) for name in archive.namelist())
+        assert archive.read(top + "go.mod").startswith(b"module example.com/acme/embeddings/v2\n")
+
+
+def test_a_form_that_is_a_zip_refuses_links(bundle: Bundle, context: HostContext, tmp_path: Path) -> None:
+    linked = Path(shutil.copytree(bundle.directory, tmp_path / "linked"))
+    (linked / "golden.json").rename(linked / "kept.json")
+    (linked / "golden.json").symlink_to("kept.json")
+    with pytest.raises(
+        UsageError, match=r"package form go holds no symbolic links, this bundle does: golden\.json"
+    ):
+        create_go(target("go")).pack(
+            replace(bundle, directory=linked), tmp_path / "made.zip", context=context
+        )
+
+
+def test_a_jar_has_its_parts_and_is_the_same_each_time(
+    bundle: Bundle, context: HostContext, tmp_path: Path
+) -> None:
+    required("javac")
+    asked = target("jar", builder="engine", extra={"jar": {"name": "com.acme:embeddings"}})
+    (package,) = make_packages(bundle, packagers_of(asked, context), context=context)
+    assert package.file.name == "embeddings-1.2.0.jar"
+    first = package.file.read_bytes()
+    with zipfile.ZipFile(package.file) as archive:
+        assert archive.testzip() is None
+        assert archive.namelist()[0] == "META-INF/MANIFEST.MF"
+        archive.extractall(tmp_path)
+    assert "Implementation-Version: 1.2.0\n" in (tmp_path / "META-INF/MANIFEST.MF").read_text()
+    assert digest(open_bundle(unpack_bundle(package.file, tmp_path / "inside"))) == digest(bundle)
+    held = tmp_path / "META-INF/edgepack/embeddings"
+    listed = held.with_suffix(".txt").read_text().splitlines()
+    assert sorted(listed) == sorted(
+        path.relative_to(held).as_posix() for path in held.rglob("*") if path.is_file()
+    )
+    library = bundle.directory / "lib/libembed.so"
+    assert (tmp_path / "META-INF/native/linux-x86_64/libembed.so").read_bytes() == library.read_bytes()
+    assert (tmp_path / "edgepack/Packed.class").read_bytes()[6:8] == b"\x00\x34"
+    described = ElementTree.parse(tmp_path / "META-INF/maven/com.acme/embeddings/pom.xml").getroot()
+    said = {each.tag.rpartition("}")[2]: each.text for each in described}
+    assert (said["groupId"], said["artifactId"], said["version"]) == ("com.acme", "embeddings", "1.2.0")
+    shutil.rmtree(context.work_dir / "packages")
+    (again,) = make_packages(bundle, packagers_of(asked, context), context=context)
+    assert again.file.read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"options": {}}, "requires a libembed of the engine's"),
+        ({"builder": "linux"}, "requires a libembed of the engine's"),
+        ({"platform": Platform(os="windows", arch="x86_64")}, "requires a libembed of the engine's"),
+        ({"version": "1.2"}, "'1.2' is not a valid version"),
+        ({"extra": {"jar": {"name": "embeddings"}}}, r"\[x-jar\] says"),
+        ({"extra": {"jar": {"group": "com.acme"}}}, r"\[x-jar\] says"),
+    ],
+)
+def test_what_no_jar_is_made_of(changes: dict[str, object], words: str) -> None:
+    made = replace(target("jar", builder="engine", extra={}), **changes)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=words):
+        create_jar(made)
 
 
 def test_a_crate_says_whatever_its_model_is_called(
@@ -155,11 +228,10 @@ def test_what_no_archive_for_android_is_made_of(changes: dict[str, object], word
         create_aar(made)
 
 
-def test_without_javac_the_archive_says_what_it_needs(
+def test_without_javac_a_package_says_what_it_needs(
     bundle: Bundle, context: HostContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingToolError, match="requires javac"):
-        create_aar(target("aar", builder="engine", extra={})).pack(
-            bundle, tmp_path / "made.aar", context=context
-        )
+    for form, create in (("aar", create_aar), ("jar", create_jar)):
+        with pytest.raises(MissingToolError, match=f"form {form} requires javac"):
+            create(target(form, builder="engine", extra={})).pack(bundle, tmp_path / "made", context=context)

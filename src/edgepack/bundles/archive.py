@@ -117,6 +117,23 @@ def unpack_bundle(archive: Path, destination: Path, *, most: int | None = None) 
     return destination
 
 
+def lies_beside(archive: Path, *, most: int | None = None) -> str | None:
+    """Something that an archive or package holds beside its bundle, if there is anything: a file, or what holds the bundle's own archive.
+
+    Raises ``BadArchive``.
+    """
+    top = _top(archive, Budget.of(archive, most=most))
+    with opened(archive, budget=Budget.of(archive, most=most)) as members:
+        return next(
+            (
+                str(member.path)
+                for member in members
+                if member.kind != "folder" and (top is None or not member.path.is_relative_to(top))
+            ),
+            None,
+        )
+
+
 def unpack_layers(layers: Sequence[Path], folder: Path) -> None:
     """Lay a bundle, of whose files each archive holds some, out in ``folder``.
 

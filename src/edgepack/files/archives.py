@@ -46,7 +46,7 @@ CHUNK = 1 << 16
 MAX_END = 16 << 20
 """Zeros behind a tar's end: records are filled up with them, which have a megabyte at most."""
 
-ZIP_SUFFIXES = (".zip", ".whl", ".aar")
+ZIP_SUFFIXES = (".zip", ".whl", ".aar", ".jar")
 SUFFIXES = (*ZIP_SUFFIXES, ".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz")
 """What archives that people name are called."""
 

@@ -22,6 +22,7 @@ from edgepack.quantization.arrays import Doubles
 from edgepack.quantization.calibration import calibration_feeds, input_moments, more_texts, varied_feeds
 from edgepack.quantization.embeddings import FEW_ROWS, int8_embedding, is_embedding_lookup
 from edgepack.quantization.entropy_coded import entropy_coded_columns
+from edgepack.quantization.few_values import few_values
 from edgepack.quantization.importance import Importance, importance
 from edgepack.quantization.int8 import LARGEST, WeightRange, int8_matrix, quantized_columns
 from edgepack.quantization.layers import bias_input, is_chosen, is_weight_matmul, matrix_inputs
@@ -118,8 +119,10 @@ def int8_dynamic(
         rarity=rarity or (RARITY if weighed else 0.0),
         bit_cost=bit_cost,
     )
-    matrices = len(matrix_inputs(run.editor, layers))
-    with material.progress("round matrices", matrices) as advance:
+    matrices = matrix_inputs(run.editor, layers)
+    if kept := sum(few_values(run.editor.array(each)) is not None for each in matrices):
+        note(f"{kept} of {len(matrices)} matrices have at most 15 values a column, and keep them")
+    with material.progress("round matrices", len(matrices)) as advance:
         for node in run.editor.take_nodes():
             if is_weight_matmul(run.editor, node, layers):
                 _quantize_matmul(run, node)
@@ -178,6 +181,9 @@ def _step_factors(
     rounded = {}
     with material.progress("try matrices", 2 * len(moments)) as advance:
         for name, products in moments.items():
+            if few_values(editor.array(name)) is not None:
+                advance()
+                continue
             values, scales = entropy_coded_columns(editor.array(name), steps, products)
             rounded[name] = values * scales
             advance()

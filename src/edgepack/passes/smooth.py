@@ -14,6 +14,7 @@ import onnx
 
 from edgepack.models.graph.editor import GraphEditor, edit, with_input
 from edgepack.models.graph.sample_inputs import random_tokens
+from edgepack.quantization.few_values import few_values
 from edgepack.quantization.layers import NORMALIZATIONS
 from edgepack.quantization.observers import observed
 from edgepack.records.recipe import Note
@@ -45,7 +46,10 @@ def smooth(model: onnx.ModelProto, note: Note, *, strength: float = 0.6) -> onnx
 
 
 def _places(editor: GraphEditor) -> dict[str, list[str]]:
-    """Normalized activations → the matrices that they meet, and nothing else does: layers may share them."""
+    """Normalized activations → the matrices that they meet, and nothing else does: layers may share them.
+
+    Matrices of few values would have more of them if their rows were multiplied.
+    """
     places: dict[str, list[str]] = {}
     taken = Counter(name for node in editor.take_nodes() for name in node.input)
     for node in editor.take_nodes():
@@ -54,7 +58,11 @@ def _places(editor: GraphEditor) -> dict[str, list[str]]:
         made_by = editor.producer(node.input[0])
         if made_by is not None and made_by.op_type in NORMALIZATIONS and made_by.output[0] == node.input[0]:
             places.setdefault(node.input[0], []).append(node.input[1])
-    return places
+    return {
+        vector: matrices
+        for vector, matrices in places.items()
+        if all(few_values(editor.array(name)) is None for name in matrices)
+    }
 
 
 def _ranges(model: onnx.ModelProto, values: list[str]) -> Mapping[str, np.ndarray]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgepack.quantization.arrays import Doubles, Floats, Int8s
+from edgepack.quantization.few_values import few_values
 from edgepack.quantization.int8 import LARGEST, LARGEST_PAIR, largest_pair
 from edgepack.quantization.rounding import Grid, gptq, gptq_both_ways
 from edgepack.quantization.token_ranks import Ranks
@@ -39,6 +40,8 @@ def entropy_coded_columns(
     Steps are wider where a column's largest weight would not fit otherwise. Rounded by GPTQ with ``moments``, Xᵀ·X of what
     the matrix takes, and where they are known with those of its ``outputs``; to the nearest without. As with ``paired`` integers, no processor clips the products.
     """
+    if (kept := few_values(values)) is not None:
+        return kept
     sizes = np.abs(values)
     widest = np.maximum(sizes.max(axis=0) / LARGEST, largest_pair(sizes) / LARGEST_PAIR) / ROOM
     scales = np.maximum(values.std(axis=0) / np.float32(steps), widest)
@@ -72,6 +75,8 @@ def entropy_coded_rows(
     -0.5 would be best for an average text; less spares the texts that are made of rare words. With ``moments`` [dimension, dimension]
     a row's numbers make up for one another; without, each is rounded by itself.
     """
+    if (kept := few_values(values.T)) is not None:
+        return kept[0].T, kept[1][:, None]
     widest = np.abs(values).max(axis=1, keepdims=True) / LARGEST
     places = np.arange(len(values)) if ranks is None else ranks
     rarer = np.minimum((1 + np.maximum(places - COMMON, 0) / RARER) ** rarity, RAREST).astype(np.float32)[

@@ -6,6 +6,7 @@ import numpy as np
 
 from edgepack.models.graph.editor import GraphEditor
 from edgepack.quantization.arrays import Floats, Int8s
+from edgepack.quantization.few_values import SMALLEST, few_values
 
 WeightRange = Literal["paired", "full", "reduced"]
 """
@@ -20,12 +21,12 @@ How large the integers of a matrix may get. x86 processors without VNNI add the 
 LARGEST = 127
 LARGEST_PAIR = 127.99
 """Below 128, so that two rounded neighbours do not exceed 128: 128 · 255 fits into 16 bits, 129 · 255 does not."""
-SMALLEST = 1e-30
-"""What is smaller counts as zero: steps of it would be no float32 of full precision."""
 
 
 def quantized_columns(values: Floats, weight_range: WeightRange) -> tuple[Int8s, Floats]:
     """A matrix [inputs, outputs] as int8, and the scales [outputs] that it is to be multiplied by."""
+    if (kept := few_values(values)) is not None:
+        return kept
     scales = _scales(np.abs(values).max(axis=0), LARGEST // 2 if weight_range == "reduced" else LARGEST)
     if weight_range == "paired":
         scales = np.maximum(scales, _scales(largest_pair(np.abs(values)), LARGEST_PAIR))
@@ -43,6 +44,8 @@ def int8_matrix(editor: GraphEditor, name: str, values: Int8s, scales: Floats) -
 
 def quantized_rows(values: Floats) -> tuple[Int8s, Floats]:
     """A table [rows, dimension] as int8, and the scales [rows, 1] that it is to be multiplied by."""
+    if (kept := few_values(values.T)) is not None:
+        return kept[0].T, kept[1][:, None]
     scales = _scales(np.abs(values).max(axis=1, keepdims=True), LARGEST)
     return np.rint(values / scales).astype(np.int8), scales
 

@@ -97,3 +97,39 @@ def test_a_graph_without_norms_is_left_as_it_is(spiky: onnx.ModelProto) -> None:
     notes: list[str] = []
     assert smooth(spiky, notes.append) is spiky
     assert notes == ["nothing to smooth"]
+
+
+def test_matrices_of_few_values_keep_them(tmp_path: Path) -> None:
+    """Two-bit models (BitNet) have -s, 0 and s in a matrix: neither smoothing nor wide steps leave them."""
+    source, _ = write_bert(tmp_path / "model")
+    assert source.weights is not None
+    ternary = {
+        name: (np.rint(np.clip(weight / np.abs(weight).mean(), -1, 1)) * np.abs(weight).mean()).astype(
+            np.float32
+        )
+        for name, weight in load_file(source.weights).items()
+        if name.endswith(("dense.weight", "query.weight", "key.weight", "value.weight"))
+    }
+    change_weights(source, ternary)
+    exported = onnx.load(export_onnx(source, tmp_path / "model.onnx"))
+    fused = fuse(exported, unexpected, attention="MultiHeadAttention", embeddings=False)
+    notes: list[str] = []
+    quantized = int8_dynamic(
+        smooth(fused, notes.append), notes.append, steps=9.2, table_steps=6.6, weighed=True
+    )
+    integers = [
+        numpy_helper.to_array(each)
+        for each in quantized.graph.initializer
+        if each.name.endswith(".int8") and "embeddings" not in each.name
+    ]
+    assert len(integers) == len([name for name in ternary if "pooler" not in name])
+    assert all(set(np.unique(each)) == {-1, 0, 1} for each in integers)
+    assert notes == [
+        "nothing to smooth",
+        f"{len(integers)} of {len(integers)} matrices have at most 15 values a column, and keep them",
+    ]
+    cosines = (
+        onnx_vectors(quantized.SerializeToString(), some_tokens())
+        * onnx_vectors(fused.SerializeToString(), some_tokens())
+    ).sum(axis=1)
+    assert cosines.min() > 0.995

@@ -115,6 +115,7 @@ def test_what_cannot_be_used_is_said_and_made_anew(run: Run, notes: Path) -> Non
         (sound[:-1], "is damaged"),
         (sound + b"0", "is damaged"),
         (sound[:256], "is damaged"),
+        *((sound[:size], "is damaged") for size in (255, 192)),
         (sound[:300] + b"\xff" + sound[301:], "is damaged"),
         (sound.replace(b"(5, 8)", b"(6, 8)"), "is damaged"),
         (sound.replace(b"embedder 0", b"embedder 1"), "is of another model or other settings"),

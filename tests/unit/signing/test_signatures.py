@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.signing.envelope import open_statement, require_sealed
 from edgepack.signing.keys import PrivateKey
-from edgepack.signing.signatures import sign_copy, signature_of
+from edgepack.signing.signatures import sign_copy, sign_file, signature_of
 
 ROTATED = "other"
 
@@ -111,6 +112,25 @@ def test_provenance_names_the_archive_that_is_signed(
     provenance.write_text("{}")
     with pytest.raises(BundleError, match=r"provenance\.json is damaged"):
         python_api.sign(folder, key=tmp_path / "key.key")
+
+
+def test_a_signature_inside_says_nothing_of_what_lies_beside_the_bundle(
+    tmp_path: Path, folder: Path, key: PrivateKey
+) -> None:
+    """Whoever installs a package runs its own code: a signed bundle in a stranger's package was a signed package."""
+    python_api.sign(folder, key=tmp_path / "key.key")
+    package, public = tmp_path / "package.tar", tmp_path / "key.pub"
+    with tarfile.open(package, "w") as archive:
+        archive.add(folder, "inside/sample")
+    assert python_api.check_signature(package, key=public).name == "sample"
+    with tarfile.open(package, "a") as archive:
+        archive.add(__file__, "setup.py")
+    with pytest.raises(
+        SignatureError, match=r"package\.tar is not signed: it holds setup\.py beside the bundle"
+    ):
+        python_api.check_signature(package, key=public)
+    sign_file(package, key)
+    assert python_api.check_signature(package, key=public).name == "sample"
 
 
 def test_verify_asks_before_it_runs_anything(

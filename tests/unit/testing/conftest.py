@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,11 @@ def wrong(honest: TargetSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return subject
 
     yield make
+    for thread in threading.enumerate():
+        if isinstance(
+            thread, threading.Timer
+        ):  # a plugin's, which would keep the tests' process for its minutes
+            thread.cancel()
     for kit in kits:
         kit.close()
     sys.modules.pop("edgepack_kiosk", None)

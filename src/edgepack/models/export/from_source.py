@@ -24,6 +24,7 @@ from edgepack.models.graph.external_weights import LARGE, LARGEST_MODEL, graph_o
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.lower.adapt import adapt_graph
 from edgepack.models.ort.memory import limited_memory, memory_to_try
+from edgepack.models.ort.processor_time import Allowance
 from edgepack.models.read.architectures import AXIS, written_by
 from edgepack.models.read.documents import EDITED
 from edgepack.models.read.hub_layout import dimension_of
@@ -132,7 +133,7 @@ def _from_weights(source: ModelSource, file: Path, architecture: Extension, asid
     asked = ReadTensors(weights.tensors)
     weights = replace(weights, tensors=asked)
     _require_layers(source.config, len(weights.tensors))
-    with limited_memory("config.json", memory_to_try(size)):
+    with limited_memory("config.json", memory_to_try(size), Allowance(size)):
         if architecture.identity:
             model = written_by_plugin(write, source, weights, architecture, writer)
         else:

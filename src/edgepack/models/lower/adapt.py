@@ -20,6 +20,7 @@ from edgepack.models.graph.writer import INPUTS, OUTPUT, PREFIX, GraphWriter, em
 from edgepack.models.lower.clean import cleaned
 from edgepack.models.ort.memory import limited_memory, memory_to_try
 from edgepack.models.ort.newer import session_for
+from edgepack.models.ort.processor_time import Allowance
 from edgepack.models.ort.releases import running
 from edgepack.models.read.hub_layout import dimension_of
 from edgepack.records.model import Dense, ModelSource
@@ -87,7 +88,7 @@ def longest_text_of_graph(file: Path, at_most: int, *, context: BuildContext) ->
         model = _cleaned(file, newer=True)
         _take_inputs(model, file, _unused_prefix(model))
         content = model.SerializeToString()
-        with limited_memory(file.name, memory_to_try(len(content))):
+        with limited_memory(file.name, memory_to_try(len(content)), Allowance(len(content))):
             session = session_for(content, name=file.name, context=context)
     except EdgepackError:
         return at_most
@@ -195,7 +196,7 @@ def _try_out(model: onnx.ModelProto, file: Path, context: BuildContext | None) -
     """Run the model on a small batch with padding: every output by its name."""
     content = model.SerializeToString()
     try:
-        with limited_memory(file.name, memory_to_try(len(content))):
+        with limited_memory(file.name, memory_to_try(len(content)), Allowance(len(content))):
             session = session_for(content, name=file.name, context=context)
             names = [each.name for each in session.get_outputs()]
             values = session.run(names, padded_batch(model))

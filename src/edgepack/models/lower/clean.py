@@ -17,6 +17,7 @@ from edgepack.models.graph.writer import IR_VERSION, OPSET
 from edgepack.models.lower.folding import folded
 from edgepack.models.lower.opset import lower_opset
 from edgepack.models.ort.memory import limited_memory, memory_to_try
+from edgepack.models.ort.processor_time import Allowance
 
 OLDEST_OPSET = 13
 """The first in which the axes of Squeeze, Unsqueeze and ReduceSum are inputs, as our nodes have them."""
@@ -41,7 +42,8 @@ def cleaned(file: Path, *, lower: bool = True) -> onnx.ModelProto:
             hint="use the model's safetensors, or a smaller model",
         )
     model = _load(file)
-    with limited_memory(file.name, memory_to_try(model.ByteSize())):
+    size = model.ByteSize()
+    with limited_memory(file.name, memory_to_try(size), Allowance(size)):
         return _cleaned(model, file, lower=lower)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgepack.models.ort.memory import limited_memory, memory_for
+from edgepack.models.ort.processor_time import Allowance, model_bytes, tokens_in
 
 Array = npt.NDArray[np.generic]
 API_VERSION = 5
@@ -161,6 +162,7 @@ class Session:
     ) -> None:
         """``threads``: 0 for as many as there are cores."""
         self._called, self._limit = name, memory_for()
+        self._allowance = Allowance(model_bytes(model))
         self._api = api = Api(library)
         self.runtime_version = api.version
         self._env = api.make("CreateEnv", LOG_FATAL, b"edgepack")
@@ -169,7 +171,7 @@ class Session:
         try:
             api.call("SetSessionLogSeverityLevel", options, LOG_FATAL)
             api.call("SetIntraOpNumThreads", options, threads)
-            with limited_memory(name, self._limit):
+            with limited_memory(name, self._limit, self._allowance):
                 self._session = self._create(model, options)
         finally:
             api.release("SessionOptions", options)
@@ -190,13 +192,14 @@ class Session:
         # The C API does not miss an input that is not fed: it reads what is not there.
         if absent := [each.name for each in self.get_inputs() if each.name not in feed]:
             raise OrtError(f"the model has inputs that are not fed: {', '.join(absent)}")
+        self._allowance.for_tokens(tokens_in(feed))
         arrays = [np.ascontiguousarray(value) for value in feed.values()]
         values = (c_void_p * len(arrays))(*(self._tensor(each).value for each in arrays))
         outputs = (c_void_p * len(names))()
         asked = (c_char_p * len(feed))(*(name.encode() for name in feed))
         wanted = (c_char_p * len(names))(*(name.encode() for name in names))
         try:
-            with limited_memory(self._called, self._limit):
+            with limited_memory(self._called, self._limit, self._allowance):
                 self._api.call(
                     "Run", self._session, None, asked, values, len(arrays), wanted, len(names), byref(outputs)
                 )

@@ -1,4 +1,4 @@
-"""Limits of the memory that this process takes while it runs a graph: a stranger's may make large values of little."""
+"""Limits of the memory that this process takes while it runs a graph: a stranger's may make large values of little. Those of its time come with them."""
 
 import resource
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Lock
 
 from edgepack.errors import EdgepackError, ModelError
+from edgepack.models.ort.processor_time import Allowance, limited_time
 
 SHARE = 0.75
 """Of the memory that is free, for graphs: the machine has to go on working."""
@@ -34,16 +35,18 @@ def memory_to_try(model_bytes: int) -> int:
 
 
 @contextmanager
-def limited_memory(name: str, limit: int) -> Iterator[None]:
-    """Let this process have no more than ``limit``. Of limits within one another and in other threads the lowest holds.
+def limited_memory(name: str, limit: int, allowance: Allowance) -> Iterator[None]:
+    """Let this process have no more than ``limit``, and the processor time that is allowed. Of limits within one another and in other threads the
+    lowest holds.
 
-    Raises ``ModelError`` about ``name`` where memory is refused.
+    Raises ``ModelError`` about ``name`` where memory is refused, or time has passed.
     """
     with _lock:
         _limits.append(limit)
         _apply()
     try:
-        yield
+        with limited_time(name, allowance):
+            yield
     except Exception as error:
         if isinstance(error, EdgepackError) or not is_lack_of_memory(error):
             raise

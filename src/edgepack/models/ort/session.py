@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.ort.memory import limited_memory, memory_for
+from edgepack.models.ort.processor_time import Allowance, model_bytes, tokens_in
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -44,11 +45,12 @@ def open_session(
     """
     called = name or ("the model" if isinstance(model, bytes) else model.name)
     try:
-        limit = memory_for()
-        with limited_memory(called, limit):
+        limit, allowance = memory_for(), Allowance(model_bytes(model))
+        with limited_memory(called, limit, allowance):
             return _session_class()(
                 called,
                 limit,
+                allowance,
                 model if isinstance(model, bytes) else str(model),
                 options or session_options(),
                 providers=["CPUExecutionProvider"],
@@ -62,17 +64,18 @@ def open_session(
 
 @cache
 def _session_class() -> type[onnxruntime.InferenceSession]:
-    """Sessions that let this process have no more than so much memory when they run."""
+    """Sessions that let this process have no more than so much memory and time when they run."""
     import onnxruntime
 
     class LimitedSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # untyped
-        def __init__(self, called: str, limit: int, *given: Any, **named: Any) -> None:
+        def __init__(self, called: str, limit: int, allowance: Allowance, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
-            self._called, self._limit = called, limit
+            self._called, self._limit, self._allowance = called, limit, allowance
 
-        def run(self, *given: Any, **named: Any) -> list[Any]:
-            with limited_memory(self._called, self._limit):
-                values: list[Any] = super().run(*given, **named)
+        def run(self, names: Any, feed: Mapping[str, Any], *given: Any, **named: Any) -> list[Any]:
+            self._allowance.for_tokens(tokens_in(feed))
+            with limited_memory(self._called, self._limit, self._allowance):
+                values: list[Any] = super().run(names, feed, *given, **named)
                 return values
 
     return LimitedSession

@@ -4,6 +4,7 @@ import onnx
 from onnx import shape_inference
 
 from edgepack.models.ort.memory import limited_memory, memory_for
+from edgepack.models.ort.processor_time import Allowance
 
 
 def with_shapes(model: onnx.ModelProto, *, data_prop: bool = False) -> onnx.ModelProto:
@@ -11,5 +12,5 @@ def with_shapes(model: onnx.ModelProto, *, data_prop: bool = False) -> onnx.Mode
 
     Raises ``ModelError`` where that takes too much memory, and onnx's own errors.
     """
-    with limited_memory("the model", memory_for()):
+    with limited_memory("the model", memory_for(), Allowance(model.ByteSize())):
         return shape_inference.infer_shapes(model, data_prop=data_prop)

@@ -18,6 +18,7 @@ from edgepack.errors import EdgepackError, ModelError
 from edgepack.models.lower.adapt import dimension_of_graph, longest_text_of_graph
 from edgepack.models.ort import memory
 from edgepack.models.ort.c_api import Session
+from edgepack.models.ort.processor_time import Allowance
 from edgepack.models.ort.session import open_session
 from edgepack.models.ort.shapes import with_shapes
 from edgepack.records.model import ModelSource
@@ -181,7 +182,7 @@ def test_a_graph_that_onnx_runtime_of_a_newer_release_runs(source: ModelSource, 
     with (
         little_taken(),
         pytest.raises(ModelError, match=r"graph\.onnx takes more memory"),
-        memory.limited_memory("graph.onnx", limit),
+        memory.limited_memory("graph.onnx", limit, Allowance(0)),
     ):
         session.run(["last_hidden_state"], feed)
 
@@ -222,10 +223,10 @@ def test_constants_that_are_many_times_their_file(
 def test_limits_of_memory_end_with_what_they_are_for() -> None:
     before = resource.getrlimit(resource.RLIMIT_DATA)
     lowest = memory.memory_for(1 << 20)
-    with memory.limited_memory("outer", memory.memory_for()):
+    with memory.limited_memory("outer", memory.memory_for(), Allowance(0)):
         with (
             pytest.raises(ModelError, match="inner takes more memory"),
-            memory.limited_memory("inner", lowest),
+            memory.limited_memory("inner", lowest, Allowance(0)),
         ):
             bytearray(1 << 30)
         assert bytearray(1 << 26)

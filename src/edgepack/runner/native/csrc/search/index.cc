@@ -84,7 +84,7 @@ Error Index::find_kept() {
         problem_ = "is of another model or other settings";
         return {};
     }
-    size_t entry = 4 * dimension_ + DIGITS, count = (all.size() - HEADER) / entry;
+    size_t entry = 4 * dimension_ + DIGITS, count = all.size() < HEADER ? 0 : (all.size() - HEADER) / entry;
     bool whole = all.size() == HEADER + count * entry;
     whole = whole && all.substr(0, HEADER) == header(count, adler32(all.substr(HEADER), 1));
     // search() makes no others, whether or not the model's are of length 1. What is not a number is not so
@@ -154,7 +154,9 @@ Error Index::step() {
     checksum_ = 1;
     writing_ = grows_ = false;
     Error error = path_.empty() ? Error{} : find_kept();
-    if (!error && count_ == digests_.size() / DIGITS) return {};
+    if (!error && kept_->size() == HEADER + count_ * 4 * dimension_ + digests_.size() &&
+        !memcmp(digest(0).data(), digests_.data(), digests_.size()))
+        return {};
     return give_up(error ? error : fail(OUTPUT, path_ + " was changed by others"));
 }
 

@@ -1,0 +1,39 @@
+"""Zips around a bundle: the same members give the same bytes on any day."""
+
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+from edgepack.api import Bundle, UsageError
+from edgepack.api.axes import bundle_entries
+
+DATE = (1980, 1, 1, 0, 0, 0)
+
+Members = Mapping[str, bytes | Path]
+
+
+def members_of(bundle: Bundle, *, form: str, top: str) -> Iterator[tuple[str, Path]]:
+    """Name and file of all that a bundle's folder holds, below ``top``. Raises ``UsageError`` for a bundle with links."""
+    for entry in bundle_entries(bundle, top=top):
+        assert isinstance(entry.source, Path)
+        if entry.source.is_symlink():
+            raise UsageError(
+                f"package form {form} holds no symbolic links, this bundle does: {entry.source.name}"
+            )
+        if entry.source.is_file():
+            yield entry.name, entry.source
+
+
+def write_zip(out: IO[bytes], members: Members) -> None:
+    """Write files alone, no folders, in their order."""
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in members.items():
+            info = zipfile.ZipInfo(name, DATE)
+            executable = isinstance(content, Path) and os.access(content, os.X_OK)
+            info.compress_type, info.external_attr = (
+                zipfile.ZIP_DEFLATED,
+                (0o755 if executable else 0o644) << 16,
+            )
+            archive.writestr(info, content if isinstance(content, bytes) else content.read_bytes())
