@@ -7,7 +7,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --no-compile
 # Where Python is told to write no bytecode, each of the hundreds of processes that tests start would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
-# As many processes as cores. A file's tests stay together, and with them what they share; tests/durations.txt says which begin.
+# One more process than cores (tests/conftest.py). A file's tests stay together, and with them what they share; tests/durations.txt says which begin.
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # Kept beside the other caches, for it is valid in every clone: without it the types alone take a minute and a half.
 MYPY := $(BIN)/mypy --cache-dir $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/edgepack-mypy
