@@ -322,7 +322,7 @@ def write_family(kind: str, folder: Path, context: HostContext, *, document: Any
             weight.normal_(std=share * weight.shape[1] ** -0.5)
 
     count = counted(save_family(folder, kind, fill, {**FULL[kind], **shape}))
-    write_json(folder / "tokenizer.json", document)
+    write_json(folder / "tokenizer.json", {**document, "padding": None, "truncation": None})
     return count + write_modules(folder, ())
 
 

@@ -10,6 +10,7 @@ from edgepack.api import Bundle, UsageError
 from edgepack.api.axes import bundle_entries
 
 DATE = (1980, 1, 1, 0, 0, 0)
+LEVEL = 9
 
 Members = Mapping[str, bytes | Path]
 
@@ -28,7 +29,7 @@ def members_of(bundle: Bundle, *, form: str, top: str) -> Iterator[tuple[str, Pa
 
 def write_zip(out: IO[bytes], members: Members) -> None:
     """Write files alone, no folders, in their order."""
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
         for name, content in members.items():
             info = zipfile.ZipInfo(name, DATE)
             executable = isinstance(content, Path) and os.access(content, os.X_OK)

@@ -25,6 +25,10 @@ VERSION = re.compile(
 """As the version specifiers' specification writes them in their one normal form."""
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 LEVEL = 9
+ABIS = {"aarch64": "arm64_v8a", "x86_64": "x86_64"}
+"""Android's processors in tags (PEP 738), for which a libembed needs no C library."""
+OLDEST = 21
+"""The first API for which there is a Python."""
 LICENSES = "LICENSES/"
 SBOM = "LICENSES/sbom.cdx.json"
 METADATA = """Metadata-Version: 2.4
@@ -59,18 +63,24 @@ class Wheel:
     version: str
     name: str = ""
     """Of the distribution; empty: as its model is called."""
+    android: int = 0
+    """The oldest API of Android that may install it, too; 0: none may."""
 
     def file_name(self, bundle: Bundle) -> str:
         """E.g. ``all_minilm_l6_v2-1.0-py3-none-manylinux_2_28_x86_64.whl``. Raises ``UsageError``."""
         name = self.name or _name_of_model(bundle)
-        return f"{_module(name)}-{self.version}-py3-none-{'.'.join(_tags(bundle))}.whl"
+        return f"{_module(name)}-{self.version}-py3-none-{'.'.join(self._tags(bundle))}.whl"
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the wheel; the same bundle and version give the same bytes. Raises ``UsageError``."""
         _require_fit(bundle)
         name = self.name or _name_of_model(bundle)
         info = f"{_module(name)}-{self.version}.dist-info"
-        pack_wheel(destination, info, _members(bundle, name, self.version), level=LEVEL)
+        pack_wheel(destination, info, _members(bundle, name, self.version, self._tags(bundle)), level=LEVEL)
+
+    def _tags(self, bundle: Bundle) -> Sequence[str]:
+        arch = bundle.manifest["target"]["platform"]["arch"]
+        return (*_tags(bundle), *([f"android_{self.android}_{ABIS[arch]}"] if self.android else []))
 
 
 def create_packager(target: Target) -> Wheel:
@@ -87,13 +97,29 @@ def create_packager(target: Target) -> Wheel:
             hint='e.g. --set package.version="1.2.0"',
         )
     own = dict(target.extra.get("wheel", {}))
-    name = own.pop("name", "")
+    name, android = own.pop("name", ""), own.pop("android", 0)
     if own or not isinstance(name, str) or (name and not NAME.fullmatch(name)):
         raise UsageError(
             f"[x-wheel] says {', '.join(own) or repr(name)}",
-            hint='it takes name, the distribution\'s in its normal form, e.g. name = "acme-embeddings"',
+            hint='it takes name, the distribution\'s in its normal form, e.g. name = "acme-embeddings", and android',
         )
-    return Wheel(version=target.version, name=name)
+    _require_android(android, target)
+    return Wheel(version=target.version, name=name, android=android)
+
+
+def _require_android(android: object, target: Target) -> None:
+    """Raises ``UsageError`` for what is no API of Android, and for a target whose libembed Android does not load."""
+    if type(android) is not int or (android and android < OLDEST):
+        raise UsageError(
+            f"[x-wheel] android is {android!r}",
+            hint=f"it is the oldest API of Android, a number from {OLDEST} on, e.g. android = 24",
+        )
+    loaded = target.builder == "engine" and target.platform.arch in ABIS and target.options.get("library")
+    if android and not loaded:
+        raise UsageError(
+            "Python on Android requires a libembed that needs no C library, which this target does not build",
+            hint="--target linux-arm64-fast --set library=true, or linux-x86-fast for the emulator",
+        )
 
 
 def _require_fit(bundle: Bundle) -> None:
@@ -108,7 +134,7 @@ def _require_fit(bundle: Bundle) -> None:
         )
 
 
-def _members(bundle: Bundle, name: str, version: str) -> Iterator[WheelMember]:
+def _members(bundle: Bundle, name: str, version: str, tags: Sequence[str]) -> Iterator[WheelMember]:
     """Members of the wheel; those that describe it come last, as the specification advises."""
     module, info = _module(name), f"{_module(name)}-{version}.dist-info"
     for source in sorted(files("edgepack_wheel.module").iterdir(), key=lambda each: each.name):
@@ -128,8 +154,8 @@ def _members(bundle: Bundle, name: str, version: str) -> Iterator[WheelMember]:
     if SBOM in modes:
         yield WheelMember(name=f"{info}/sboms/{Path(SBOM).name}", content=bundle.directory / SBOM)
     yield WheelMember(name=f"{info}/METADATA", content=_metadata(bundle, name, version).encode())
-    tags = "".join(f"Tag: py3-none-{tag}\n" for tag in _tags(bundle))
-    said = WHEEL.format(edgepack=bundle.manifest["edgepack"], tags=tags)
+    listed = "".join(f"Tag: py3-none-{tag}\n" for tag in tags)
+    said = WHEEL.format(edgepack=bundle.manifest["edgepack"], tags=listed)
     yield WheelMember(name=f"{info}/WHEEL", content=said.encode())
     commands = COMMANDS.format(name=name, module=module)
     yield WheelMember(name=f"{info}/entry_points.txt", content=commands.encode())

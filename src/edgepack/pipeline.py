@@ -48,14 +48,7 @@ def build(
     """
     context.story.plan(STEPS)
     order = place_order(
-        target,
-        model=model,
-        output=output,
-        force=force,
-        bench=bench,
-        prices=prices,
-        key=key,
-        context=context,
+        target, model=model, output=output, force=force, bench=bench, prices=prices, key=key, context=context
     )
     step, by, run = context.story.step, order.registered, BundleRunner(context=context, trusted=True)
     with step("model"):

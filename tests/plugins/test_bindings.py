@@ -1,5 +1,8 @@
 """Packages around libembed, for Go, Rust, Java and Android: they hold the bundle, and what no package is of is refused."""
 
+import hashlib
+import json
+import re
 import shutil
 import tarfile
 import tomllib
@@ -9,22 +12,28 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from click.testing import CliRunner
 from tests.support.languages import required
 from tests.support.table_sample import write_native_sample
 
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.bundles.packages import make_packages, packagers_of
-from edgepack.errors import MissingToolError, UsageError
+from edgepack.errors import BundleError, MissingToolError, OutputError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import ModelOptions, Platform, Target
+from edgepack.runner.native.sources import source_files
 from edgepack_bindings.android import create_aar
+from edgepack_bindings.commands import join as command
 from edgepack_bindings.jar import create_jar
+from edgepack_bindings.join import join
 from edgepack_bindings.package import create_crate, create_go
+from edgepack_engine.static_library import create_packager
 
 pytestmark = pytest.mark.tools("c++", may=("gcc", "cc", "javac"))
 
+CALLS = ("open", "dimension", "texts", "tokens", "similarity", "close")
 NAMES = {"go": {"module": "example.com/acme/embeddings"}, "crate": {"name": "acme-embeddings"}}
 
 
@@ -235,3 +244,110 @@ def test_without_javac_a_package_says_what_it_needs(
     for form, create in (("aar", create_aar), ("jar", create_jar)):
         with pytest.raises(MissingToolError, match=f"form {form} requires javac"):
             create(target(form, builder="engine", extra={})).pack(bundle, tmp_path / "made", context=context)
+
+
+def test_what_no_static_library_is_made_of() -> None:
+    for changes in (
+        {"builder": "linux"},
+        {"platform": Platform(os="linux", arch="riscv64")},
+        {"platform": Platform(os="windows", arch="x86_64")},
+    ):
+        with pytest.raises(UsageError, match="static-library requires the engine"):
+            create_packager(replace(target("static-library", builder="engine"), **changes))
+
+
+def test_what_is_not_compiled_says_so_and_names_what_the_header_declares() -> None:
+    folder = Path(__file__).parents[2] / "plugins/edgepack_bindings"
+    source = (folder / "csharp/Bundle.cs").read_text(encoding="utf-8")
+    module = (folder / "swift/module.modulemap").read_text(encoding="utf-8")
+    header = source_files("libembed/embed.h")["libembed/embed.h"]
+    for text in (source, module):
+        assert text.startswith("// Not compiled here: ")
+    declared = dict(re.findall(r"EMBED_API [\w ]+?[ *](embed_\w+)\(([^)]*)\)", header))
+    named = dict(re.findall(r'Named<(\w+)>\("(embed_\w+)"\)', source))
+    assert set(named.values()) == {f"embed_{name}" for name in CALLS}
+    for kind, name in named.items():
+        (parameters,) = re.findall(rf"delegate \w+ {kind}\((.*)\);", source)
+        assert parameters.replace("[In, Out]", "").count(",") == declared[name].count(","), name
+    assert 'header "embed.h"' in module
+
+
+ARM = {"os": "linux", "arch": "aarch64", "glibc": "2.28"}
+
+
+def for_arm(bundle: Bundle, folder: Path, change: str = "") -> Bundle:
+    """The same model for another processor: another library, and a manifest that says so; with a ``change`` another model."""
+    shutil.copytree(bundle.directory, folder)
+    (folder / "lib/libembed.so").write_bytes(b"\x7fELF of another processor")
+    if change:
+        next((folder / "model").iterdir()).write_text(change)
+    said = json.loads((folder / "manifest.json").read_text())
+    said["target"]["platform"] = {**said["target"]["platform"], **ARM}
+    for each in said["files"]:
+        content = (folder / each["path"]).read_bytes()
+        each |= {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    (folder / "manifest.json").write_text(json.dumps(said))
+    return open_bundle(folder)
+
+
+def packed_as(form: str, bundle: Bundle, folder: Path, context: HostContext) -> Path:
+    required("javac")
+    folder.mkdir()
+    asked = target(form, builder="engine", extra={})
+    packager = create_aar(asked) if form == "aar" else create_jar(asked)
+    file = folder / packager.file_name(bundle)
+    packager.pack(bundle, file, context=context)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("form", "folder", "names"),
+    [
+        ("aar", "jni", ["x86_64", "arm64-v8a"]),
+        ("jar", "META-INF/native", ["linux-x86_64", "linux-aarch64"]),
+    ],
+)
+def test_archives_of_two_processors_are_joined(
+    form: str, folder: str, names: list[str], bundle: Bundle, context: HostContext, tmp_path: Path
+) -> None:
+    first = packed_as(form, bundle, tmp_path / "first", context)
+    other = for_arm(bundle, tmp_path / "arm")
+    second = packed_as(form, other, tmp_path / "second", context)
+    joined = tmp_path / f"joined.{form}"
+    done = CliRunner().invoke(command, [str(first), str(second), "-o", str(joined), "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == {
+        "file": str(joined),
+        "bytes": joined.stat().st_size,
+        "platforms": names,
+    }
+    with zipfile.ZipFile(joined) as archive, zipfile.ZipFile(first) as before:
+        assert archive.testzip() is None
+        added = f"{folder}/{names[1]}/libembed.so"
+        assert [name for name in archive.namelist() if name != added] == before.namelist()
+        assert all(archive.read(name) == before.read(name) for name in before.namelist())
+        assert archive.read(added) == (other.directory / "lib/libembed.so").read_bytes()
+    assert digest(open_bundle(unpack_bundle(joined, tmp_path / "inside"))) == digest(bundle)
+    once = joined.read_bytes()
+    join([first, second], joined, context=context)
+    assert joined.read_bytes() == once
+
+
+def test_what_cannot_be_joined(bundle: Bundle, context: HostContext, tmp_path: Path) -> None:
+    aar = packed_as("aar", bundle, tmp_path / "aar", context)
+    jar = packed_as("jar", for_arm(bundle, tmp_path / "arm"), tmp_path / "jar", context)
+    other = packed_as("aar", for_arm(bundle, tmp_path / "other", "x"), tmp_path / "of other", context)
+    crate = made("crate", bundle, context)
+    for files, words in (
+        ((aar, aar), "is for x86_64, as one before it is"),
+        ((aar, jar), "archives of different forms"),
+        ((aar, other), "holds another model than"),
+        ((aar, crate), "has no library of its bundle beside it"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            join(files, tmp_path / "joined", context=context)
+        assert not (tmp_path / "joined").exists()
+    with pytest.raises(BundleError, match="not a bundle's archive"):
+        join([Path(__file__)], tmp_path / "joined", context=context)
+    done = CliRunner().invoke(command, [str(aar), "-o", str(crate)])
+    assert isinstance(done.exception, OutputError)

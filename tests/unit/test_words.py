@@ -30,7 +30,8 @@ SAY_INSTEAD = {
 }
 """What was said before, and the term that stands in its place."""
 VERBS = {
-    "Build", "Check", "Compare", "Convert", "Copy", "Create", "Download", "Empty", "Export", "Inspect", "List", "Make",
+    "Build", "Check", "Compare", "Convert", "Copy", "Create", "Download", "Empty", "Export", "Inspect", "Join",
+    "List", "Make",
     "Print", "Prune", "Pull", "Push", "Quantize", "Run", "Serve", "Set", "Show", "Sign", "Turn", "Update", "Verify", "Write",
 }  # fmt: skip
 LONGEST = 70

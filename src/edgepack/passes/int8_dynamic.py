@@ -148,8 +148,15 @@ def int8_dynamic(
 def _moments(
     model: onnx.ModelProto, material: Material, layers: Patterns, *, variants: int
 ) -> Mapping[str, Doubles]:
-    """Xᵀ·X of what each matrix takes, over the calibration texts."""
-    takes = matrix_inputs(edit(model), layers)
+    """Xᵀ·X of what each matrix takes that is rounded, over the calibration texts."""
+    editor = edit(model)
+    takes = {
+        weight: value
+        for weight, value in matrix_inputs(editor, layers).items()
+        if few_values(editor.array(weight)) is None
+    }
+    if not takes:
+        return {}
     found = input_moments(model, takes, material, variants=variants)
     return {weight: found[value] for weight, value in takes.items()}
 
@@ -181,9 +188,6 @@ def _step_factors(
     rounded = {}
     with material.progress("try matrices", 2 * len(moments)) as advance:
         for name, products in moments.items():
-            if few_values(editor.array(name)) is not None:
-                advance()
-                continue
             values, scales = entropy_coded_columns(editor.array(name), steps, products)
             rounded[name] = values * scales
             advance()

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from packaging.metadata import Metadata
-from packaging.tags import Tag
+from packaging.tags import Tag, android_platforms, compatible_tags
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
@@ -102,6 +102,54 @@ def test_a_static_program_is_for_glibc_and_musl(
         said = wheel.read(f"{INFO}/WHEEL").decode()
     assert {tag.platform for tag in named} == tags
     assert {line.split("-")[-1] for line in said.splitlines() if line.startswith("Tag: ")} == tags
+
+
+@pytest.mark.parametrize(("arch", "abi"), [("aarch64", "arm64_v8a"), ("x86_64", "x86_64")])
+def test_a_wheel_for_android_has_its_tag_beside_that_of_linux(
+    native: Bundle, context: HostContext, tmp_path: Path, arch: str, abi: str
+) -> None:
+    asked = replace(target(own={"android": 24}, arch=arch), builder="engine", options={"library": True})
+    bundle = changed(native, "target", platform={"os": "linux", "arch": arch, "glibc": "2.28"})
+    packager = create_packager(asked)
+    file = tmp_path / packager.file_name(bundle)
+    packager.pack(bundle, file, context=context)
+    *_, named = parse_wheel_filename(file.name)
+    assert {tag.platform for tag in named} == {f"manylinux_2_28_{arch}", f"android_24_{abi}"}
+    with zipfile.ZipFile(file) as wheel:
+        said = {line.removeprefix("Tag: ") for line in wheel.read(f"{INFO}/WHEEL").decode().splitlines()}
+    assert set(map(str, named)) <= said
+
+    def taken_by(api: int) -> bool:
+        """Whether a phone's Python of this API takes it."""
+        platforms = list(android_platforms(api, abi))
+        return bool(named & set(compatible_tags((3, 13), platforms=platforms)))
+
+    assert taken_by(24)
+    assert taken_by(35)
+    assert not taken_by(23)
+
+
+@pytest.mark.parametrize(
+    ("own", "changes", "words"),
+    [
+        ({"android": "24"}, {}, "android is '24'"),
+        ({"android": True}, {}, "android is True"),
+        ({"android": 20}, {}, "android is 20"),
+        ({"android": 24}, {"builder": "linux"}, "requires a libembed that needs no C library"),
+        ({"android": 24}, {"options": {}}, "requires a libembed that needs no C library"),
+        (
+            {"android": 24},
+            {"platform": Platform(os="linux", arch="riscv64")},
+            "requires a libembed that needs no C library",
+        ),
+    ],
+)
+def test_what_no_wheel_for_android_is_made_of(
+    own: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    asked = replace(target(own=own), builder="engine", options={"library": True})
+    with pytest.raises(UsageError, match=words):
+        create_packager(replace(asked, **changes))
 
 
 def test_the_same_bundle_gives_the_same_wheel(native: Bundle, context: HostContext, tmp_path: Path) -> None:
