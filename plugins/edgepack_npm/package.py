@@ -106,7 +106,7 @@ def create_packager(target: Target) -> NpmPackage:
     if target.platform.os != "web":
         raise UsageError(
             f"a bundle for {target.platform.os} cannot be packed as an npm package",
-            hint="only bundles of target web-wasm can",
+            hint="only bundles of web-wasm and web-fast can",
         )
     if target.builder == "web" and target.options.get("copies", True):
         raise UsageError("an npm package must not contain compressed copies", hint="--set copies=false")
