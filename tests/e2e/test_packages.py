@@ -466,7 +466,7 @@ def test_npm_s_package_is_small(packed_small: Path) -> None:
         ("web-wasm", "deb", "a bundle for web on wasm32 cannot be packed as a Debian package"),
         ("web-wasm", "wheel", "a bundle for web on wasm32 is no wheel"),
         ("web-wasm", "npm", "--set copies=false"),
-        ("linux-x86-min", "npm", "a bundle for linux cannot be packed as an npm package"),
+        ("linux-x86-min", "npm", "a bundle for linux by builder linux cannot be packed as an npm package"),
     ],
 )
 def test_what_has_no_such_package_is_said_before_anything_is_built(
