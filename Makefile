@@ -7,7 +7,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --no-compile
 # Where Python is told to write no bytecode, each of the hundreds of processes that tests start would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
-# As many processes as cores. A file's tests stay together, and with them what they share; tests/durations.txt says which begin.
+# One more process than cores (tests/conftest.py). A file's tests stay together, and with them what they share; tests/durations.txt says which begin.
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # Kept beside the other caches, for it is valid in every clone: without it the types alone take a minute and a half.
 MYPY := $(BIN)/mypy --cache-dir $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/edgepack-mypy
@@ -110,7 +110,7 @@ $(VENV)/bin/pip:
 # What ends up on devices, or decides about bytes there, is installed by its digests; tests and their judges are not.
 $(VENV)/.installed: pyproject.toml $(LOCK) | $(VENV)/bin/pip
 	$(INSTALL) --require-hashes --requirement $(LOCK)
-	$(INSTALL) --no-deps --no-build-isolation --editable .
+	PYTHONWARNINGS=ignore $(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed

@@ -35,6 +35,11 @@ def pytest_configure(config: pytest.Config) -> None:
     command.preload = not config.getoption("--slow")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: while a test waits, for a program's time to be over or for what another process makes, one can run."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()

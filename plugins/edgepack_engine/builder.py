@@ -137,13 +137,10 @@ class EngineBuilder:
         serve: bool = False,
         chunks: bool = False,
     ) -> RunnerArtifact:
-        code = dict(sources(seldom=has_steps(model.file, SELDOM)))
-        if library or serve or chunks:
-            late = Path(__file__).parent / "csrc/features" / LATE_CHUNKS
-            code[LATE_CHUNKS] = late.read_text(encoding="utf-8")
+        chunked = library or serve or chunks
         return link_encoder(
             model,
-            code,
+            library_code(model.file) if chunked else program_code(model.file),
             outputs=self.outputs,
             library=library,
             any_libc=True,
@@ -191,6 +188,17 @@ def sources(*, seldom: bool = True) -> Iterator[tuple[str, str]]:
     for path in sorted((Path(__file__).parent / "csrc").iterdir()):
         if path.is_file() and path.name != without:
             yield path.name, path.read_text(encoding="utf-8")
+
+
+def program_code(plan: Path) -> dict[str, str]:
+    """Sources that compute a plan."""
+    return dict(sources(seldom=has_steps(plan, SELDOM)))
+
+
+def library_code(plan: Path) -> dict[str, str]:
+    """Sources that compute a plan, and late chunks."""
+    late = Path(__file__).parent / "csrc/features" / LATE_CHUNKS
+    return {**program_code(plan), LATE_CHUNKS: late.read_text(encoding="utf-8")}
 
 
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:

@@ -130,6 +130,7 @@ def test_bytes_of_any_kind_are_texts(native_bundle: Bundle) -> None:
     assert all(len(json.loads(line)["embedding"]) == 384 for line in done.stdout.splitlines())
 
 
+@pytest.mark.slow
 def test_a_program_with_a_server_is_small_and_answers(library_bundle: Bundle) -> None:
     program = library_bundle.program
     assert library_bundle.manifest["runner"]["serve"] is True

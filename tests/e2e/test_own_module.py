@@ -82,14 +82,17 @@ def test_its_archive_is_verified_again(made: Path, tiny_model: Path) -> None:
     assert json.loads(done.stdout)["status"] == "passed"
 
 
-def test_a_gate_without_it_notices(bundle: Path, tiny_model: Path, context: HostContext) -> None:
+def test_a_gate_without_it_notices(
+    bundle: Path, tiny_model: Path, shared_context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So that what passes above passes because the full-precision model has the module, too: with a stranger's it does where it is named."""
+    monkeypatch.setattr("edgepack.verifier.trusted_bundles.is_made_here", lambda digest, *, store: False)
     assert open_bundle(bundle)
     with pytest.raises(VerificationError, match="differ too much"):
-        verify_again(bundle, VerifyOptions(model=str(tiny_model), run=True), context=context)
+        verify_again(bundle, VerifyOptions(model=str(tiny_model), run=True), context=shared_context)
     named = bundle / "module/hooks.py"
     found = verify_again(
-        bundle, VerifyOptions(model=str(tiny_model), module=named, run=True), context=context
+        bundle, VerifyOptions(model=str(tiny_model), module=named, run=True), context=shared_context
     )
     assert found.status == "passed"
 

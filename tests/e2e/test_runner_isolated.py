@@ -102,8 +102,12 @@ def test_nothing_is_there_but_the_bundle_and_the_c_library(device: Device) -> No
     assert "/usr/lib/locale" not in {f"/{path.relative_to(device.root)}" for path in device.root.rglob("*")}
 
 
-def test_a_measurement_and_every_form_of_output(device: Device) -> None:
+@pytest.mark.slow
+def test_a_measurement(device: Device) -> None:
     assert "texts/s in batches" in device.run("/bundle/embed", "--bench").stdout
+
+
+def test_every_form_of_output(device: Device) -> None:
     for form in ("json", "jsonl", "table"):
         assert device.run("/bundle/embed", "--out", form, "a cat").returncode == 0
     for type in ("f16", "int8", "binary"):

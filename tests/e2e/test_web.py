@@ -6,16 +6,35 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.bundles import bundle_in, made_for_all
 from tests.support.command import edgepack
 from tests.support.node_tests import run_node_tests
+from tests.support.once import made_once
 
 from edgepack.records.bundle import Bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 
-def test_the_module_in_node(web_bundle: Bundle) -> None:
-    assert "# fail 0" in run_node_tests("module", BUNDLE=str(web_bundle.directory))
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Bundle:
+    """In WebAssembly, to prove the real model takes half a minute."""
+    options = ("--set", "runtime=stock", "--model", str(tiny_model), "--set", "model.min_agreement=0.8")
+    folder = made_once(
+        tmp_path_factory, "web-tiny", lambda folder: made_for_all("web-wasm", folder, *options)
+    )
+    return bundle_in(next(each for each in folder.iterdir() if each.is_dir()))
+
+
+@pytest.fixture(params=["tiny", pytest.param("web_bundle", marks=pytest.mark.slow)])
+def bundle(request: pytest.FixtureRequest) -> Bundle:
+    """For tests that need no particular model."""
+    made: Bundle = request.getfixturevalue(request.param)
+    return made
+
+
+def test_the_module_in_node(bundle: Bundle) -> None:
+    assert "# fail 0" in run_node_tests("module", BUNDLE=str(bundle.directory))
 
 
 @pytest.mark.slow
@@ -45,13 +64,14 @@ def test_the_bill_is_of_a_first_visit(web_bundle: Bundle) -> None:
     assert all(cost["bytes_total"] == cold["brotli"] * cost["devices"] for cost in report["costs"])
 
 
+@pytest.mark.slow
 def test_no_file_is_larger_than_hosts_take(web_bundle: Bundle) -> None:
     assert max(file["size"] for file in web_bundle.manifest["files"]) <= 25 * 2**20
 
 
-def test_the_page_asks_nobody_else_for_anything(web_bundle: Bundle) -> None:
+def test_the_page_asks_nobody_else_for_anything(bundle: Bundle) -> None:
     for name in ("index.html", "demo.mjs", "demo.css", "embed.mjs", "service-worker.js"):
-        text = (web_bundle.directory / name).read_text(encoding="utf-8")
+        text = (bundle.directory / name).read_text(encoding="utf-8")
         assert "http://" not in text.replace("http://www.w3.org", "")
         # What a visitor may click on is asked for by nobody else.
         asked = re.sub(r'<a href="https://[^"]*"', "", text)

@@ -32,8 +32,11 @@ LONGEST = 1 << 20
 
 def serve(orders: socket.socket) -> None:
     """Carry out one order after the other, until nobody is there to give any."""
+    from tests.support.code_points import keep_answers
+
     for name in MODULES:
         importlib.import_module(name)
+    keep_answers()
     while order := orders.recv(LONGEST):
         child = os.fork()
         if child == 0:
@@ -72,5 +75,6 @@ def _run(order: dict[str, Any]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    sys.path[0] = str(Path.cwd())  # as ``python -m`` has it, not the folder of this file
+    # Not the folder of this file, whose modules have names of others'.
+    sys.path[0] = str(Path(__file__).parents[2])
     serve(socket.socket(fileno=int(sys.argv[1])))

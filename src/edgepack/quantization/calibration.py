@@ -95,13 +95,14 @@ def varied_feeds(model: onnx.ModelProto, material: Material, *, variants: int) -
     pairs = material.source is not None and takes_pairs(material.source)
     random = np.random.default_rng(SEED)
     met = np.concatenate([feed["input_ids"][0, 1:-1] for feed in feeds])
+    rows = vocabulary(model)
     for _ in range(variants if len(met) else 0):
         for feed in feeds:
             ids = feed["input_ids"]
             others = np.where(
                 random.random(ids.shape) < 0.5,
                 random.choice(met, ids.shape),
-                random.integers(0, vocabulary(model), ids.shape),
+                random.integers(0, rows, ids.shape),
             )
             replaced = random.random(ids.shape) < REPLACED
             replaced[:, [0, -1]] = False

@@ -31,10 +31,10 @@ def padded_batch(model: onnx.ModelProto) -> Feed:
 def random_tokens(model: onnx.ModelProto, count: int) -> Iterator[Feed]:
     """Inputs of ``count`` sequences of different lengths, each alone; int64 [1, length]."""
     random = np.random.default_rng(SEED)
-    longest = min(LONGEST, longest_sequence(model))
+    longest, rows = min(LONGEST, longest_sequence(model)), vocabulary(model)
     for _ in range(count):
         length = int(random.integers(min(4, longest), longest + 1))
-        ids = random.integers(0, vocabulary(model), (1, length))
+        ids = random.integers(0, rows, (1, length))
         yield _feed(model, ids, np.ones_like(ids))
 
 
