@@ -19,7 +19,6 @@ from tests.support.small_models import write_small_bert
 
 from edgepack.foundry.proof.emulator import find_emulator
 from edgepack.foundry.toolchains.choose import choose
-from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import Platform
@@ -111,9 +110,15 @@ def test_a_program_with_the_bundle_and_musl_inside_has_the_same(device: Device, 
     with tarfile.open(package) as archive:
         archive.extractall(tmp_path, filter="data")
     (folder,) = tmp_path.iterdir()
-    compiler: list[str | Path] = [zig_program(), "cc", "-target", f"{device.arch}-linux-musl", "-static"]
-    source, library = TESTS / "languages/linked.c", folder / "lib/libembed.a"
-    said(*compiler, f"-I{folder}/include", source, library, "-o", tmp_path / "main")
+    target = Platform(os="linux", arch=device.arch, libc="musl")
+    compiled(
+        choose(target, context=device.context),
+        TESTS / "languages/linked.c",
+        tmp_path / "main",
+        flags=(f"-I{folder}/include",),
+        more=(folder / "lib/libembed.a",),
+        context=device.context,
+    )
     assert said(*device.before, tmp_path / "main", device.bundle.directory, *TEXTS) == device.expected
 
 
