@@ -67,6 +67,7 @@ class EngineBuilder:
     context: BuildContext
     serve: bool = False
     chunks: bool = False
+    polite: bool = False
     library: bool = False
     attention: str = "int8"
     outputs: tuple[str, ...] = OUTPUTS
@@ -124,7 +125,12 @@ class EngineBuilder:
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         twin = self._twin(model)
         made = self._linked(
-            model, self.target.platform, library=self.library, serve=self.serve, chunks=self.chunks
+            model,
+            self.target.platform,
+            library=self.library,
+            serve=self.serve,
+            chunks=self.chunks,
+            polite=self.polite,
         )
         return replace(made, by_level=True, exact=ARITHMETIC, twin=twin)
 
@@ -136,6 +142,7 @@ class EngineBuilder:
         library: bool = False,
         serve: bool = False,
         chunks: bool = False,
+        polite: bool = False,
     ) -> RunnerArtifact:
         chunked = library or serve or chunks
         return link_encoder(
@@ -146,6 +153,7 @@ class EngineBuilder:
             any_libc=True,
             serve=serve,
             chunks=chunks,
+            polite=polite,
             beside=jni_sources(),
             exports=jni_exports(),
             platform=platform,
@@ -207,7 +215,13 @@ def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
         raise TargetError(
             f"target {target.name}: builder engine makes bundles for linux and macos, not for {target.platform.os}"
         )
-    return engine_builder(target, context=context, **read_options(target, OPTIONS))
+    options = read_options(target, OPTIONS)
+    if options["polite"] and target.platform.os != "linux":
+        raise TargetError(
+            f"target {target.name}: polite = true is for Linux, which tells of batteries by files",
+            hint="leave polite out",
+        )
+    return engine_builder(target, context=context, **options)
 
 
 def engine_builder(
@@ -215,6 +229,7 @@ def engine_builder(
     *,
     serve: bool,
     chunks: bool = False,
+    polite: bool = False,
     library: bool = False,
     attention: str,
     context: BuildContext,
@@ -223,7 +238,13 @@ def engine_builder(
     require_runtime(target.platform, shared=library, any_libc=True, context=context)
     require_by_token(target, context)
     return EngineBuilder(
-        target=target, context=context, serve=serve, chunks=chunks, library=library, attention=attention
+        target=target,
+        context=context,
+        serve=serve,
+        chunks=chunks,
+        polite=polite,
+        library=library,
+        attention=attention,
     )
 
 

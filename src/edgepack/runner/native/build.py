@@ -220,6 +220,7 @@ def link_encoder(
     any_libc: bool = False,
     serve: bool = False,
     chunks: bool | None = None,
+    polite: bool = False,
     beside: Mapping[str, str] | None = None,
     exports: tuple[str, ...] = (),
     platform: Platform,
@@ -231,7 +232,7 @@ def link_encoder(
     ``encoder`` is C++17, file name → text, headers too. It implements the interface of ``encoder/encoder.h``: an ``Encoder`` that makes
     vectors of batches, and ``open_encoder``, as docs/tutorials/encoder.md says. ``includes`` are folders of others' headers.
     No exceptions, no RTTI. ``outputs`` are what it gives beside vectors (``RunnerArtifact.outputs``): ``tokens`` through ``TokenVectors``.
-    A builder that needs no runtime returns none. With ``library`` there is also libembed, with that encoder; with ``serve`` the program has ``embed serve``, with ``chunks`` `embed --chunks`;
+    A builder that needs no runtime returns none. With ``library`` there is also libembed, with that encoder; with ``serve`` the program has ``embed serve``, with ``polite`` `embed search --polite`, with ``chunks`` `embed --chunks`;
     ``False`` if the target could be asked for it, which the program then says.
     ``any_libc``: the encoder calls the C library alone and keeps nothing for a thread, so libembed may be one that any C library loads. ``beside`` are more sources of libembed, C or C++, of which it has ``exports``.
 
@@ -240,7 +241,7 @@ def link_encoder(
     """
     program = Program(
         encoder=own_encoder(encoder, includes, outputs),
-        features=_chosen(library=library, serve=serve, chunks=bool(chunks)),
+        features=_chosen(library=library, serve=serve, chunks=bool(chunks), polite=polite),
         possible=() if chunks is None else ("chunks",),
         beside=beside or {},
         exports=exports,

@@ -56,6 +56,7 @@ FEATURES = {
     "chunks": Feature(
         both=("chunks/chunks.",), program=("chunks/write_chunks.",), library=("libembed/chunks.",)
     ),
+    "polite": Feature(program=("polite/",)),
     "serve": Feature(program=("serve/", "chunks/chunks.")),
     "gpu": Feature(program=("gpu/",)),
     "signatures": Feature(both=("signature/", "third_party/p256/")),
