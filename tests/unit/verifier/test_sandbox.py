@@ -308,8 +308,8 @@ def test_many_runs_at_once_end(run: Run) -> None:
 
 @pytest.mark.sample(1)
 def test_memory_is_limited(run: Run) -> None:
-    fill = "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo ${#x}"
-    for address_space, said in ((100 << 20, ""), (4 << 30, "300000000")):
+    fill = "x=$(head -c 150000000 /dev/zero | tr '\\0' x); echo ${#x}"
+    for address_space, said in ((100 << 20, ""), (4 << 30, "150000000")):
         assert run(fill, limits=RunLimits(address_space=address_space)).output.strip() == said
 
 
