@@ -110,7 +110,7 @@ $(VENV)/bin/pip:
 # What ends up on devices, or decides about bytes there, is installed by its digests; tests and their judges are not.
 $(VENV)/.installed: pyproject.toml $(LOCK) | $(VENV)/bin/pip
 	$(INSTALL) --require-hashes --requirement $(LOCK)
-	$(INSTALL) --no-deps --no-build-isolation --editable .
+	PYTHONWARNINGS=ignore $(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed

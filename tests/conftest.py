@@ -23,10 +23,12 @@ from tests.support import command
 from tests.support.bundles import bundle_in, made_for_all
 from tests.support.code_points import keep_answers
 from tests.support.once import made_once
+from tests.support.resting_threads import let_threads_rest
 
 # What is collected stays: to search it for garbage again and again is a fifth of the time that collecting takes.
 gc.disable()
 keep_answers()
+let_threads_rest()
 
 pytest_plugins = ["tests.support.doors", "tests.support.durations", "tests.support.tiers"]
 

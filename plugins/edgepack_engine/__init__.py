@@ -27,6 +27,12 @@ def edgepack_specs() -> Iterable[Spec]:
             missing=missing,
         ),
         Spec(
+            axis="package",
+            name="static-library",
+            summary="libembed and the model in one libembed.a, to be linked into a program",
+            make=lazy("edgepack_engine.static_library:create_packager"),
+        ),
+        Spec(
             axis="checks",
             name="pairs",
             summary="the products of an engine's plan are exact on every processor",

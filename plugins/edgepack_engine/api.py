@@ -7,6 +7,8 @@ from edgepack_engine.builder import ARITHMETIC as ARITHMETIC
 from edgepack_engine.builder import EngineBuilder as EngineBuilder
 from edgepack_engine.builder import engine_builder as engine_builder
 from edgepack_engine.builder import require_by_token
+from edgepack_engine.libembed import needs_no_libc as needs_no_libc
+from edgepack_engine.libembed import node_addon as node_addon
 from edgepack_engine.plan import SELDOM
 from edgepack_engine.sound import has_steps
 from edgepack_engine.wasm import MODULE, RELAXED, wasm_module

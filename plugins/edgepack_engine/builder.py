@@ -67,6 +67,7 @@ class EngineBuilder:
     context: BuildContext
     serve: bool = False
     chunks: bool = False
+    polite: bool = False
     library: bool = False
     attention: str = "int8"
     outputs: tuple[str, ...] = OUTPUTS
@@ -124,7 +125,12 @@ class EngineBuilder:
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         twin = self._twin(model)
         made = self._linked(
-            model, self.target.platform, library=self.library, serve=self.serve, chunks=self.chunks
+            model,
+            self.target.platform,
+            library=self.library,
+            serve=self.serve,
+            chunks=self.chunks,
+            polite=self.polite,
         )
         return replace(made, by_level=True, exact=ARITHMETIC, twin=twin)
 
@@ -136,19 +142,18 @@ class EngineBuilder:
         library: bool = False,
         serve: bool = False,
         chunks: bool = False,
+        polite: bool = False,
     ) -> RunnerArtifact:
-        code = dict(sources(seldom=has_steps(model.file, SELDOM)))
-        if library or serve or chunks:
-            late = Path(__file__).parent / "csrc/features" / LATE_CHUNKS
-            code[LATE_CHUNKS] = late.read_text(encoding="utf-8")
+        chunked = library or serve or chunks
         return link_encoder(
             model,
-            code,
+            library_code(model.file) if chunked else program_code(model.file),
             outputs=self.outputs,
             library=library,
             any_libc=True,
             serve=serve,
             chunks=chunks,
+            polite=polite,
             beside=jni_sources(),
             exports=jni_exports(),
             platform=platform,
@@ -193,13 +198,30 @@ def sources(*, seldom: bool = True) -> Iterator[tuple[str, str]]:
             yield path.name, path.read_text(encoding="utf-8")
 
 
+def program_code(plan: Path) -> dict[str, str]:
+    """Sources that compute a plan."""
+    return dict(sources(seldom=has_steps(plan, SELDOM)))
+
+
+def library_code(plan: Path) -> dict[str, str]:
+    """Sources that compute a plan, and late chunks."""
+    late = Path(__file__).parent / "csrc/features" / LATE_CHUNKS
+    return {**program_code(plan), LATE_CHUNKS: late.read_text(encoding="utf-8")}
+
+
 def create_builder(target: Target, context: BuildContext) -> TargetBuilder:
     """Check the target's options and platform."""
     if target.platform.os not in ("linux", "macos"):
         raise TargetError(
             f"target {target.name}: builder engine makes bundles for linux and macos, not for {target.platform.os}"
         )
-    return engine_builder(target, context=context, **read_options(target, OPTIONS))
+    options = read_options(target, OPTIONS)
+    if options["polite"] and target.platform.os != "linux":
+        raise TargetError(
+            f"target {target.name}: polite = true is for Linux, which tells of batteries by files",
+            hint="leave polite out",
+        )
+    return engine_builder(target, context=context, **options)
 
 
 def engine_builder(
@@ -207,6 +229,7 @@ def engine_builder(
     *,
     serve: bool,
     chunks: bool = False,
+    polite: bool = False,
     library: bool = False,
     attention: str,
     context: BuildContext,
@@ -215,7 +238,13 @@ def engine_builder(
     require_runtime(target.platform, shared=library, any_libc=True, context=context)
     require_by_token(target, context)
     return EngineBuilder(
-        target=target, context=context, serve=serve, chunks=chunks, library=library, attention=attention
+        target=target,
+        context=context,
+        serve=serve,
+        chunks=chunks,
+        polite=polite,
+        library=library,
+        attention=attention,
     )
 
 

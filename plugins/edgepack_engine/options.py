@@ -2,4 +2,10 @@
 
 from edgepack.api import OptionTable
 
-OPTIONS: OptionTable = {"serve": False, "chunks": False, "library": False, "attention": ("int8", "float")}
+OPTIONS: OptionTable = {
+    "serve": False,
+    "chunks": False,
+    "polite": False,
+    "library": False,
+    "attention": ("int8", "float"),
+}

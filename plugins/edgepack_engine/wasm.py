@@ -15,7 +15,14 @@ FORMS = {MODULE: (), RELAXED: ("-mrelaxed-simd",)}
 MAGIC = b"\0asm"
 OWN = "wasm"
 """Folder of what the session asks a system for, and of what a host calls."""
-SHARED = ("base/error.h", "base/file.h", "base/threads.", "encoder/encoder.h", "tokenizer/table.")
+SHARED = (
+    "base/error.h",
+    "base/file.h",
+    "base/linked.h",
+    "base/threads.",
+    "encoder/encoder.h",
+    "tokenizer/table.",
+)
 """Of the native program: what the session includes."""
 BY_FORM = "kernels_simd128.cc"
 KERNELS = ("kernels.cc", BY_FORM)

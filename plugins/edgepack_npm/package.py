@@ -1,6 +1,7 @@
-"""An npm package of a web bundle (https://docs.npmjs.com/cli/configuring-npm/package-json).
+"""An npm package of a bundle (https://docs.npmjs.com/cli/configuring-npm/package-json).
 
 The bundle's folder lies in ``package/bundle``, as it is; beside it the modules that are imported by the package's name.
+Bundles for browsers are WebAssembly; of those for Linux with the engine it is an addon.
 """
 
 import json
@@ -12,7 +13,8 @@ from typing import Any
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
 from edgepack.api.axes import TarEntry, bundle_entries, write_tgz
-from edgepack_npm.templates import filled
+from edgepack_npm.native import NativePackage, require_native
+from edgepack_npm.templates import filled, package_name
 from edgepack_npm.workerd import WORKERD, runs_in_workerd, workerd_entries
 
 TOP = "package"
@@ -95,19 +97,14 @@ class NpmPackage:
         }
 
     def _name(self, bundle: Bundle) -> str:
-        if self.name:
-            return self.name
-        model = str(bundle.manifest["model"]["name"]).rpartition("/")[2]
-        return re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-") or "model"
+        return package_name(bundle, self.name)
 
 
-def create_packager(target: Target) -> NpmPackage:
+def create_packager(target: Target) -> NpmPackage | NativePackage:
     """Raises ``UsageError`` for a platform, version or name that no npm package is of."""
-    if target.platform.os != "web":
-        raise UsageError(
-            f"a bundle for {target.platform.os} cannot be packed as an npm package",
-            hint="only bundles of target web-wasm can",
-        )
+    native = target.platform.os != "web"
+    if native:
+        require_native(target)
     if target.builder == "web" and target.options.get("copies", True):
         raise UsageError("an npm package must not contain compressed copies", hint="--set copies=false")
     if not VERSION.fullmatch(target.version):
@@ -122,4 +119,6 @@ def create_packager(target: Target) -> NpmPackage:
             f"[x-npm] says {', '.join(own) or repr(name)}",
             hint='it takes name, the package\'s, e.g. name = "@acme/embeddings"',
         )
+    if native:
+        return NativePackage(version=target.version, name=name, platform=target.platform)
     return NpmPackage(version=target.version, name=name)

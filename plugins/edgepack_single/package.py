@@ -7,7 +7,7 @@ Members are stored, not compressed, and each begins at a multiple of 64 bytes, s
 import stat
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -24,6 +24,7 @@ VERSION, UNIX = 20, 3
 MOST = (1 << 32) - (1 << 20)
 """Bytes of a zip whose numbers have 32 bits, less what its list takes."""
 CHUNK = 1 << 20
+ENDINGS = {"linux": ".embed", "windows": ".exe"}
 HINT = "linux-x86-min, linux-x86-fast and their like have their runtime in the program"
 
 
@@ -31,33 +32,36 @@ HINT = "linux-x86-min, linux-x86-fast and their like have their runtime in the p
 class Single:
     """The packager (``edgepack.api.axes.Packager``)."""
 
+    ending: str = ".embed"
+
     def file_name(self, bundle: Bundle) -> str:
-        """E.g. ``all-MiniLM-L6-v2-linux-x86-fast.embed``."""
-        return f"{bundle.name}.embed"
+        """E.g. ``all-MiniLM-L6-v2-linux-x86-fast.embed``; for Windows it ends with ``.exe``."""
+        return f"{bundle.name}{self.ending}"
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the file; the same bundle gives the same bytes. Raises ``UsageError`` for what needs files of its own."""
         _require_fit(bundle)
         with destination.open("wb") as out:
             _copy(bundle.program, out)
-            listed = b"".join(
-                _add(name, file, executable, out) for name, file, executable in _members(bundle)
-            )
-            start, count = out.tell(), sum(1 for _ in _members(bundle))
-            out.write(listed)
-            out.write(struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, count, count, len(listed), start, 0))
+            write_zip(out, _members(bundle))
         destination.chmod(0o755)
 
 
 def create_packager(target: Target) -> Single:
     """Raises ``UsageError`` for a target whose program needs files of its own."""
-    if target.platform.os != "linux":
+    if target.platform.os not in ENDINGS:
         raise UsageError(
-            f"a bundle for {target.platform.os} cannot be one file", hint="bundles for linux can"
+            f"a bundle for {target.platform.os} cannot be one file",
+            hint="bundles for linux and windows can",
+        )
+    if target.options.get("authenticode"):
+        raise UsageError(
+            "a program that is signed for Windows ends with its signature, and nothing may follow",
+            hint="leave authenticode out, and sign the bundle: --sign (docs/signing.md)",
         )
     if target.builder == "linux" and target.options.get("runner", "pyinstaller") != "native":
         raise UsageError("a program that is frozen with Python cannot be one file", hint=HINT)
-    return Single()
+    return Single(ending=ENDINGS[target.platform.os])
 
 
 def _require_fit(bundle: Bundle) -> None:
@@ -80,6 +84,14 @@ def _members(bundle: Bundle) -> Iterator[tuple[str, Path, bool]]:
         name = entry.name.removeprefix("./")
         if isinstance(entry.source, Path) and entry.source.is_file() and entry.source != bundle.program:
             yield name, entry.source, entry.executable
+
+
+def write_zip(out: IO[bytes], members: Iterable[tuple[str, Path, bool]]) -> None:
+    """Append a zip of files, each with its name and whether it is a program, that a program maps where they lie."""
+    entries = [_add(name, file, executable, out) for name, file, executable in members]
+    listed, start = b"".join(entries), out.tell()
+    counts = (len(entries), len(entries), len(listed), start)
+    out.write(listed + struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, *counts, 0))
 
 
 def _add(name: str, file: Path, executable: bool, out: IO[bytes]) -> bytes:

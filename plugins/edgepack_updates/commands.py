@@ -149,6 +149,8 @@ def apply(
         name=name,
         least_version=None if min_version is None else require_numbers(min_version),
     )
+    if delta.is_dir():
+        raise UsageError(f"{delta} is a folder, and no delta", hint="the delta comes first, then the bundle")
     if output is None and path.is_file():
         raise UsageError(
             f"{path} is an archive, and a folder is updated", hint="--output names the folder to make"

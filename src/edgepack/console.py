@@ -231,8 +231,8 @@ class _Lines:
 
 
 def _left(elapsed: float, done: int, total: int | None) -> str:
-    """How long the rest takes when it goes on as it did."""
-    if not total or not 0 < done < total:
+    """How long the rest takes when it goes on as it did; nothing before a twentieth, which tells little."""
+    if not total or not total / 20 <= done < total:
         return ""
     seconds = elapsed * (total - done) / done
     return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from edgepack.errors import TargetError
 from edgepack.records.target import ModelOptions, Platform, Target
 from edgepack.terminal_text import did_you_mean
-from edgepack.toml_schema import Malformed, check_value
+from edgepack.toml_schema import Malformed, check_value, inline_toml
 
 OptionTable = Mapping[str, Any]
 """Option → default; the default's type is the option's type (``None``: a string or nothing), a tuple lists choices."""
@@ -73,6 +73,8 @@ def _checked(target: Target, name: str, value: object, known: object) -> object:
     try:
         return check_value(kind, value, f"option {name}")
     except Malformed as error:
+        # A choice's hint says the choices.
+        usual = "unset" if known is None else inline_toml(known)
         raise TargetError(
-            f"target {target.name}: {error}", hint=error.hint or f"by default it is {known!r}"
+            f"target {target.name}: {error}", hint=error.hint or f"by default it is {usual}"
         ) from error

@@ -404,10 +404,10 @@ def _asked(
 ) -> VerifyOptions:
     """How a bundle is verified: by the limits, and with the module, of a target that the caller names."""
     from edgepack.finished_bundle import OWN_LIMITS, VerifyOptions
-    from edgepack.plugins.host import load_plugins
+    from edgepack.plugins.host import plugins_of_process
     from edgepack.signing.keys import load_public
 
-    named = None if target is None else load_plugins().target(str(target))
+    named = None if target is None else plugins_of_process().target(str(target))
     limits = None if named is None else named.model
     if min_cosine is not None:
         limits = replace(limits or OWN_LIMITS, min_cosine=min_cosine)
@@ -506,8 +506,9 @@ def _page(path: Path, report: Report, bench: Path | None, context: HostContext) 
 def _context(*, offline: bool = False, progress: bool = False) -> Iterator[HostContext]:
     from edgepack.console import Story
     from edgepack.plugins.context import host_context
+    from edgepack.plugins.host import plugins_of_process
 
-    with host_context(story=Story(quiet=not progress), offline=offline) as context:
+    with host_context(story=Story(quiet=not progress), offline=offline, host=plugins_of_process()) as context:
         yield context
 
 

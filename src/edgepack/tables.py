@@ -72,16 +72,22 @@ def _word_table() -> type[Table]:
         found = [Measurement.get(console, options, cell) for cell in (column.header, *column.cells)]
         return Measurement(max(each.minimum for each in found), max(each.maximum for each in found))
 
+    def has_sentences(column: Column) -> bool:
+        return any(" " in str(cell) for cell in column.cells)
+
     class WordTable(Table):
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             sizes = [size(column, console, options) for column in self.columns]
             room = options.max_width - GAP * (len(sizes) - 1)
             whole = [each.maximum for each in sizes]
             if sum(whole) > room:
-                unbroken = [
-                    each.maximum if column.no_wrap else 1
-                    for column, each in zip(self.columns, sizes, strict=True)
+                both = list(zip(self.columns, sizes, strict=True))
+                unbroken = [each.maximum if column.no_wrap else 1 for column, each in both]
+                names = [
+                    low if has_sentences(column) else max(low, each.minimum)
+                    for low, (column, each) in zip(unbroken, both, strict=True)
                 ]
+                unbroken = names if sum(names) <= room else unbroken
                 words = levelled(unbroken, [each.minimum for each in sizes], room)
                 if sum(words) <= room:
                     for column, width in zip(self.columns, levelled(words, whole, room), strict=True):

@@ -35,7 +35,7 @@ def write_plugin(name: str, *, axis: str, output: Path) -> Path:
     if not NAME.fullmatch(name) or name == "edgepack":
         raise UsageError(
             f"invalid plugin name: {name!r}",
-            hint="use lower-case letters, digits and -, e.g. raspberry or our-kiosk",
+            hint="use lower-case letters, digits and -, but not edgepack itself: e.g. raspberry or our-kiosk",
         )
     if axis not in axes():
         raise UsageError(

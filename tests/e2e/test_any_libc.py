@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,8 @@ def device(
     def make(folder: Path) -> None:
         (folder / "small-bert").mkdir()
         model = write_small_bert(folder / "small-bert")
-        made_bundle(TARGETS[arch], folder / "made", "--model", str(model), "--set", "library=true")
+        forms = ("--set", "library=true", "--as", "static-library")
+        made_bundle(TARGETS[arch], folder / "made", "--model", str(model), *forms)
 
     folder = made_once(tmp_path_factory, f"any-libc-{arch}", make) / "made"
     bundle = bundle_in(next(each for each in folder.iterdir() if each.is_dir()))
@@ -101,6 +103,23 @@ def test_a_program_with_any_c_library_has_the_bits_of_the_bundles(
     device: Device, tmp_path: Path, libc: str
 ) -> None:
     assert device.vectors(host(device, tmp_path, libc)) == device.expected
+
+
+def test_a_program_with_the_bundle_and_musl_inside_has_the_same(device: Device, tmp_path: Path) -> None:
+    (package,) = device.bundle.directory.parent.glob("*-static.tgz")
+    with tarfile.open(package) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    target = Platform(os="linux", arch=device.arch, libc="musl")
+    compiled(
+        choose(target, context=device.context),
+        TESTS / "languages/linked.c",
+        tmp_path / "main",
+        flags=(f"-I{folder}/include",),
+        more=(folder / "lib/libembed.a",),
+        context=device.context,
+    )
+    assert said(*device.before, tmp_path / "main", device.bundle.directory, *TEXTS) == device.expected
 
 
 def test_nothing_need_be_read_of_proc(device: Device, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,7 +37,11 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     def make(folder: Path) -> None:
         model = folder / "small-bert"
         model.mkdir()
-        forms = [word for form in ("single", "go", "crate", *COMPILED) for word in ("--as", form)]
+        forms = [
+            word
+            for form in ("single", "go", "crate", "static-library", "npm", *COMPILED)
+            for word in ("--as", form)
+        ]
         wishes = ["--set", "library=true", "--set", "package.version=1.2.0"]
         made_bundle(
             "linux-x86-fast", folder / "made", "--model", str(write_small_bert(model)), *wishes, *forms
@@ -247,6 +252,22 @@ def shared(source: Path, library: Path, bundle: Bundle) -> Path:
     return library
 
 
+def in_npm(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    """By the native package, with its own bundle."""
+    with tarfile.open(beside(bundle, "*-linux-x64.tgz")) as archive:
+        archive.extractall(folder, filter="data")
+    module = folder / "node_modules/small-bert"
+    module.parent.mkdir()
+    (folder / "package").rename(module)
+    text = (PROGRAMS / "main.mjs").read_text(encoding="utf-8").replace("./index.mjs", "small-bert")
+    (folder / "main.mjs").write_text(text, encoding="utf-8")
+    own = 'import { Bundle } from "small-bert";\nconst bundle = Bundle.open();\nconsole.log(bundle.dimension);\nawait bundle.close();\n'
+    (folder / "own.mjs").write_text(own, encoding="utf-8")
+    said_of_it = run(required("node"), folder / "own.mjs", cwd=folder)
+    assert said_of_it == f"{bundle.manifest['model']['dimension']}\n"
+    return [required("node"), folder / "main.mjs"]
+
+
 @pytest.mark.parametrize(
     "language",
     [
@@ -258,6 +279,7 @@ def shared(source: Path, library: Path, bundle: Bundle) -> Path:
         in_jar,
         in_android,
         in_node,
+        in_npm,
     ],
 )
 def test_a_language_gives_the_programs_bits_errors_and_threads(
@@ -302,3 +324,53 @@ def test_a_jar_alone_gives_the_programs_bits(java: str, packed: Bundle, tmp_path
         (kept / name).write_bytes(b"damaged")
         answers("true", "no jar of the class path holds a bundle other")
         assert list(cache.iterdir()) == [kept]
+
+
+def linked_in_c(folder: Path, library: Path, *flags: str) -> Path:
+    usual = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{library}/include")
+    program = folder / "app"
+    run(
+        required("gcc"),
+        *usual,
+        *flags,
+        PROGRAMS / "linked.c",
+        library / "lib/libembed.a",
+        "-o",
+        program,
+        cwd=folder,
+    )
+    return program
+
+
+def linked_in_c_with_its_c_library(folder: Path, library: Path) -> Path:
+    return linked_in_c(folder, library, "-static")
+
+
+def linked_in_rust(folder: Path, library: Path) -> Path:
+    words = ("--edition", "2021", "-D", "warnings", "-L", f"native={library}/lib")
+    run(required("rustc"), *words, PROGRAMS / "linked.rs", "-o", folder / "app", cwd=folder)
+    return folder / "app"
+
+
+def linked_in_go(folder: Path, library: Path) -> Path:
+    shutil.copy(PROGRAMS / "linked.go", folder / "main.go")
+    (folder / "go.mod").write_text("module app\n\ngo 1.23\n")
+    alone = {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1"}
+    flags = {"CGO_CFLAGS": f"-I{library}/include", "CGO_LDFLAGS": f"-L{library}/lib"}
+    run(go(), "build", "-o", "app", ".", cwd=folder, **alone, **flags)
+    return folder / "app"
+
+
+@pytest.mark.parametrize(
+    "linked", [linked_in_c, linked_in_c_with_its_c_library, linked_in_rust, linked_in_go]
+)
+def test_a_program_with_the_bundle_inside_has_the_programs_bits(
+    linked: Callable[[Path, Path], Path], packed: Bundle, tmp_path: Path
+) -> None:
+    with tarfile.open(beside(packed, "*-static.tgz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (library,) = tmp_path.iterdir()
+    program = linked(tmp_path, library)
+    # In C, the bundle's folder is opened, too.
+    folder = [packed.directory] if linked.__name__.startswith("linked_in_c") else []
+    assert said(program, *folder, *TEXTS) == said(packed.program, "--out", "raw", "--", *TEXTS)

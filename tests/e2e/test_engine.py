@@ -183,7 +183,16 @@ def test_other_outputs_are_verified(tmp_path: Path, write: Callable[[Path], obje
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["linux-arm64-fast", "linux-x86-fast"])
 def test_other_forms_are_verified(tmp_path: Path, target: str) -> None:
-    wanted = ("--recipe", "int8-download", "--set", "serve=true", "--set", "chunks=true")
+    wanted = (
+        "--recipe",
+        "int8-download",
+        "--set",
+        "serve=true",
+        "--set",
+        "chunks=true",
+        "--set",
+        "polite=true",
+    )
     made = made_bundle(target, tmp_path / "out", *wanted)
     report = json.loads(made.directory.with_name(f"{made.directory.name}.report.json").read_text())
     assert report["verification"]["status"] == "passed"

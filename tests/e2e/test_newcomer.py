@@ -110,6 +110,12 @@ WRONG: list[tuple[int, str, str, tuple[str, ...]]] = [
     (2, "No such option '--jsn'", "--help", ("targets", "--jsn")),
     (3, "there is no target file my.toml", "by its name alone", ("bundle", "-t", "my.toml")),
     (3, "there is no recipe 'INT8' (did you mean int8?)", "int8-download", ("bundle", "-r", "INT8")),
+    (2, "got two targets: linux-x86-min and web-wasm", "edgepack build", ("bundle", "-t", "linux-x86-min", "-t", "web-wasm")),
+    (3, "there is no target ''", "linux-x86-min", ("bundle", "-t", "")),
+    (3, "there is no package form 'deb,wheel'", "an --as for each form", ("bundle", "-t", "linux-x86-min", "--as", "deb,wheel")),
+    (17, "text.txt is a file, and not a bundle's folder", "tar -xf", ("report", "text.txt")),
+    (2, "is a folder, and no delta", "the delta comes first", ("apply", ".", "text.txt")),
+    (2, "invalid plugin name: 'edgepack'", "not edgepack itself", ("plugin", "new", "edgepack")),
     (2, "'--recipe' requires an argument", "edgepack bundle --help", ("bundle", "--recipe")),
 ]  # fmt: skip
 """Exit code, words of the error, words of its hint, and the command."""

@@ -17,6 +17,7 @@ from tests.support.wine import required_wine
 from edgepack.foundry.proof.emulator import find_system
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
+from edgepack_single.package import Single
 from edgepack_windows.imports import imports_of
 
 pytestmark = [
@@ -104,6 +105,22 @@ def test_the_self_test_and_a_measurement(under_wine: Embed) -> None:
     for words in (["--check"], ["--info"], ["--help"], ["--bench", "--json"]):
         done = under_wine(*words)
         assert done.returncode == 0 and done.stdout and not done.stderr, done.stderr
+
+
+def test_one_file_has_the_bits_of_the_folder(
+    windows: Bundle, under_wine: Embed, context: HostContext, tmp_path: Path
+) -> None:
+    one = tmp_path / "no other name.exe"
+    Single(ending=".exe").pack(windows, one, context=context)
+    words = ["--jsonl", "--out", "raw"]
+    made = under_wine(*words, input=LINES, program=one)
+    assert made.returncode == 0 and made.stdout == under_wine(*words, input=LINES).stdout, made.stderr
+    for check in ("--check", "--self-test"):
+        done = under_wine(check, program=one)
+        assert done.returncode == 0 and b"passed" in done.stdout, done.stderr
+    with one.open("ab") as file:
+        file.write(b"\0")
+    assert under_wine("a text", program=one).returncode == 4
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,11 @@ import pytest
 from tests.support.any_libc import compiled, nothing_asked
 from tests.support.languages import required
 
-from edgepack.errors import MissingToolError, UsageError
-from edgepack.files.elf_reader import MACHINES, opened_elf
+from edgepack.errors import BundleError, MissingToolError, UsageError
+from edgepack.files.elf_reader import MACHINES, SHT_SYMTAB, UNDEFINED, opened_elf
+from edgepack.foundry.link.one_object import keep_global
 from edgepack.foundry.proof.emulator import find_emulator
+from edgepack.foundry.toolchain import Link
 from edgepack.foundry.toolchains.choose import choose, choose_for_library
 from edgepack.plugins.context import HostContext
 from edgepack.records.target import Platform
@@ -134,3 +136,47 @@ def test_what_linux_says_of_a_phones_processor(tmp_path: Path, words: str, bits:
         [tmp_path / "main", PHONE.format(words)], capture_output=True, text=True, check=True
     )
     assert said.stdout == bits
+
+
+CALLER = """
+#include <stdio.h>
+const char *check_all(unsigned), *check_threads(void);
+void *__malloc_alloc_meta(void) { return 0; }
+int check(void) { return 1; }
+int main(void) { return puts(check_all(1) || check_threads() ? "wrong" : "right"), check() != 1 || __malloc_alloc_meta() != 0; }
+"""
+
+
+@pytest.mark.tools("zig", "gcc", may=("clang", "ld.lld", "cc", "as", "ld"))
+def test_one_object_has_no_symbols_but_those_that_it_is_for(
+    tmp_path: Path, shared_context: HostContext
+) -> None:
+    toolchain = choose_for_library(Platform(os="linux", arch="x86_64"), context=shared_context)
+    part, whole = tmp_path / "part.o", tmp_path / "whole.o"
+    flags = ("-O1", "-fPIC", "-fno-builtin", "-fvisibility=hidden", "-ffunction-sections")
+    subprocess.run([*toolchain.command("C"), *flags, "-c", SUPPORT / "any_libc.c", "-o", part], check=True)
+    link = Link(
+        objects=[part],
+        output=whole,
+        map_file=tmp_path / "map",
+        log_file=tmp_path / "log",
+        exports=CHECKS,
+        libraries=toolchain.libraries(context=shared_context),
+    )
+    toolchain.link(link, context=shared_context)
+    keep_global(whole, CHECKS)
+    with opened_elf(whole) as file:
+        seen = {name: section for name, _, section in file.symbols(SHT_SYMTAB, local=False)}
+    assert {name for name, section in seen.items() if section != UNDEFINED} == set(CHECKS)
+    assert {name for name, section in seen.items() if section == UNDEFINED} == set()
+    if platform.machine() == "x86_64":
+        (tmp_path / "main.c").write_text(CALLER)
+        program = tmp_path / "main"
+        subprocess.run([required("gcc"), tmp_path / "main.c", whole, "-o", program], check=True)
+        assert subprocess.run([program], capture_output=True, check=False).stdout == b"right\n"
+
+
+def test_symbols_are_not_hidden_in_what_is_no_object(tmp_path: Path) -> None:
+    (tmp_path / "text.o").write_bytes(b"\x7fELF and no more")
+    with pytest.raises(BundleError, match=r"text\.o is not an object"):
+        keep_global(tmp_path / "text.o", ())

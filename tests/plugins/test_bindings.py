@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import tarfile
 import tomllib
@@ -22,14 +23,17 @@ from edgepack.errors import BundleError, MissingToolError, OutputError, UsageErr
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import ModelOptions, Platform, Target
+from edgepack.runner.native.sources import source_files
 from edgepack_bindings.android import create_aar
 from edgepack_bindings.commands import join as command
 from edgepack_bindings.jar import create_jar
 from edgepack_bindings.join import join
 from edgepack_bindings.package import create_crate, create_go
+from edgepack_engine.static_library import create_packager
 
 pytestmark = pytest.mark.tools("c++", may=("gcc", "cc", "javac"))
 
+CALLS = ("open", "dimension", "texts", "tokens", "similarity", "close")
 NAMES = {"go": {"module": "example.com/acme/embeddings"}, "crate": {"name": "acme-embeddings"}}
 
 
@@ -240,6 +244,32 @@ def test_without_javac_a_package_says_what_it_needs(
     for form, create in (("aar", create_aar), ("jar", create_jar)):
         with pytest.raises(MissingToolError, match=f"form {form} requires javac"):
             create(target(form, builder="engine", extra={})).pack(bundle, tmp_path / "made", context=context)
+
+
+def test_what_no_static_library_is_made_of() -> None:
+    for changes in (
+        {"builder": "linux"},
+        {"platform": Platform(os="linux", arch="riscv64")},
+        {"platform": Platform(os="windows", arch="x86_64")},
+    ):
+        with pytest.raises(UsageError, match="static-library requires the engine"):
+            create_packager(replace(target("static-library", builder="engine"), **changes))
+
+
+def test_what_is_not_compiled_says_so_and_names_what_the_header_declares() -> None:
+    folder = Path(__file__).parents[2] / "plugins/edgepack_bindings"
+    source = (folder / "csharp/Bundle.cs").read_text(encoding="utf-8")
+    module = (folder / "swift/module.modulemap").read_text(encoding="utf-8")
+    header = source_files("libembed/embed.h")["libembed/embed.h"]
+    for text in (source, module):
+        assert text.startswith("// Not compiled here: ")
+    declared = dict(re.findall(r"EMBED_API [\w ]+?[ *](embed_\w+)\(([^)]*)\)", header))
+    named = dict(re.findall(r'Named<(\w+)>\("(embed_\w+)"\)', source))
+    assert set(named.values()) == {f"embed_{name}" for name in CALLS}
+    for kind, name in named.items():
+        (parameters,) = re.findall(rf"delegate \w+ {kind}\((.*)\);", source)
+        assert parameters.replace("[In, Out]", "").count(",") == declared[name].count(","), name
+    assert 'header "embed.h"' in module
 
 
 ARM = {"os": "linux", "arch": "aarch64", "glibc": "2.28"}

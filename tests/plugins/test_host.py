@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from edgepack.cli import cli, listed
 from edgepack.errors import PluginError, TargetError
-from edgepack.plugins.host import load_plugins
+from edgepack.plugins.host import load_plugins, plugins_of_process
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Verification
 
@@ -71,6 +71,22 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     yield write
     for module in installed:  # before the modules of that name come back
         sys.modules.pop(module, None)
+
+
+def test_a_process_loads_plugins_once_until_what_decides_about_them_changes(
+    install: InstallPlugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = plugins_of_process()
+    assert plugins_of_process() is before and "kiosk" not in before.builders
+    install("kiosk", GOOD)
+    after = plugins_of_process()
+    assert plugins_of_process() is after and "kiosk" in after.builders
+    (tmp_path / "edgepack.toml").write_text("plugins = []")
+    assert "kiosk" not in plugins_of_process().builders
+    (tmp_path / "edgepack.toml").unlink()
+    monkeypatch.setenv("EDGEPACK_DISABLE_PLUGINS", "kiosk")
+    assert "kiosk" not in plugins_of_process().builders
 
 
 def test_a_strangers_command_is_listed_without_being_imported_and_run(install: InstallPlugin) -> None:

@@ -17,13 +17,14 @@ def compiled(
     *,
     exports: tuple[str, ...] = (),
     flags: tuple[str, ...] = (),
+    more: tuple[Path, ...] = (),
     context: HostContext,
 ) -> Path:
     made = output.with_suffix(".o")
     usual = ["-O1", "-fPIC", "-fno-builtin", "-fvisibility=hidden"]
     subprocess.run([*toolchain.command("C"), *usual, *flags, "-c", source, "-o", made], check=True)
     link = Link(
-        objects=[made],
+        objects=[made, *more],
         output=output,
         map_file=output.with_suffix(".map"),
         log_file=output.with_suffix(".log"),

@@ -60,8 +60,12 @@ class Root:
             elif name == "WORKDIR":
                 (self.folder / rest.lstrip("/")).mkdir(parents=True, exist_ok=True)
             elif name == "RUN":
-                done = self.run("/bin/sh", "-c", rest, more=_network())
-                assert done.returncode == 0, f"{rest}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+                self.carry_out(rest)
+
+    def carry_out(self, words: str) -> None:
+        """What a shell is told, with the network. Raises ``AssertionError`` where it fails."""
+        done = self.run("/bin/sh", "-c", words, more=_network())
+        assert done.returncode == 0, f"{words}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
 
 
 def debian(folder: Path, suite: str) -> Root:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -24,6 +25,9 @@ DEVICES = {
 MEASURED = ROOT / "benchmarks/measured"
 """A table each, with the command, the machine and the date, as ``benchmarks/record.py`` writes them."""
 FIRST = (("linux", "x86_64"), ("linux", "aarch64"), ("web", "wasm32"))
+NAMED = re.compile(
+    r"\b(?:(?:linux|windows|macos|web)-[\w-]+|int\d(?:-[a-z]+)?|fp\d+|half(?:-fused)?|npm|deb|wheel|single|fastembed|OpenVINO|CTranslate2)\b"
+)
 HEAD = "| device | `--target` | best for | download, MB | speed | cosine: mean, lowest |\n|---|---|---|---|---|---|\n"
 
 
@@ -139,6 +143,40 @@ def bundle_table() -> str:
 def recorded_numbers() -> set[float]:
     """Every number that was recorded, in cells and in notes."""
     found = [recorded(file.stem) for file in MEASURED.glob("*.json")]
-    texts = [text for each in found for row in (*each["rows"], each.get("notes", ())) for text in row]
-    numbers = [number for text in texts for number in re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?", text)]
-    return {float(number.replace(",", "")) for number in numbers}
+    return {
+        number
+        for each in found
+        for row in (*each["rows"], each.get("notes", ()))
+        for number in numbers_in(*row)
+    }
+
+
+def numbers_in(*texts: str) -> set[float]:
+    found = (number for text in texts for number in re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?", text))
+    return {float(number.replace(",", "")) for number in found}
+
+
+@cache
+def numbers_by_name() -> dict[str, set[float]]:
+    """What was measured of each target, recipe, package form and peer: of rows and columns that name it."""
+    found: dict[str, set[float]] = defaultdict(set)
+    for target, bundles in targets():
+        for made in bundles:
+            sizes = [made.archive, made.folder, made.download, made.memory or 0, *made.packages.values()]
+            sizes += [size for part in made.parts.values() for size in part.values()]
+            of_it = {*map(float, sizes), made.mean_cosine, made.min_cosine, made.times_as_fast or 1.0}
+            for name in (target.name, made.recipe):
+                found[name] |= of_it
+            for form, size in made.packages.items():
+                found[form].add(size)
+    for table in map(recorded, (file.stem for file in MEASURED.glob("*.json"))):
+        for row in table["rows"]:
+            for head, cell in zip(table["columns"], row, strict=True):
+                for name in names_in(row[0]) | names_in(head):
+                    found[name] |= numbers_in(cell)
+    return found
+
+
+def names_in(text: str) -> set[str]:
+    """Targets, recipes, package forms and peers that a cell names."""
+    return set(NAMED.findall(text))

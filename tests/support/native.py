@@ -136,9 +136,11 @@ def compile_program(program: Path) -> Path:
     return compile_together(sources, program, "-O0", "-static-libstdc++", "-static-libgcc")
 
 
-def compile_features(program: Path, *features: str) -> Path:
+def compile_features(program: Path, *features: str, possible: tuple[str, ...] = ()) -> Path:
     """``embed`` with these features and no other."""
-    return compile_together(program_sources(ort_encoder("loaded"), features), program, "-O0")
+    return compile_together(
+        program_sources(ort_encoder("loaded"), features, possible=possible), program, "-O0"
+    )
 
 
 def compile_tokenizer_tool(program: Path, *flags: str) -> Path:

@@ -100,7 +100,8 @@ def parse(words: list[str], *, host: PluginHost) -> None:
         if context.args:
             raise click.UsageError(f"unexpected {context.args}", ctx=context)
         return
-    name = str(given.get("target_name") or "linux-x86-min")
+    named = given.get("target_name") or "linux-x86-min"
+    name = named if isinstance(named, str) else str(*named)
     if name in host.target_files:
         overrides = [str(each) for each in given.get("overrides") or ()]
         options = host.builder_of(host.target(name)).options()

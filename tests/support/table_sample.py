@@ -32,11 +32,13 @@ def write_table_sample(folder: Path) -> None:
     write_table(table, "fp32", normalize=True, destination=folder / "model/model.onnx")
 
 
-def write_native_sample(folder: Path, *, library: bool = False) -> Bundle:
-    """With a program for this machine that can check signatures and, where it is asked for, libembed."""
+def write_native_sample(
+    folder: Path, *, library: bool = False, features: tuple[str, ...] = ("signatures",)
+) -> Bundle:
+    """With a program for this machine and, where it is asked for, libembed."""
     write_table_sample(folder)
     encoder = own_encoder(dict(sources()))
-    compile_together(program_sources(encoder, ("signatures",)), folder / "embed", "-O0")
+    compile_together(program_sources(encoder, features), folder / "embed", "-O0")
     if library:
         lay_interfaces(folder)
         flags = ("-O0", "-shared", "-fPIC", "-fvisibility=hidden")

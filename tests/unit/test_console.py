@@ -55,12 +55,13 @@ def test_progress_away_from_a_terminal_is_plain_lines(
 
 
 def test_how_long_the_rest_takes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0.0, 0.0, 60.0, 100.0])
+    clock = iter([0.0, 0.0, 15.0, 60.0, 100.0])
     monkeypatch.setattr("edgepack.console.time", SimpleNamespace(monotonic=lambda: next(clock)))
     with Story().progress("compile", 200, "files") as bar:
-        bar.advance(20)
-        bar.advance(130)
+        for files in (1, 19, 130):
+            bar.advance(files)
     assert capsys.readouterr().err.splitlines() == [
+        "  compile 1/200 files",
         "  compile 20/200 files, about 9 min left",
         "  compile 150/200 files, about 33 s left",
     ]

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from tests.support.figures import (
     bundle_table,
     device_of,
     figures_of_targets,
+    names_in,
+    numbers_by_name,
     recorded,
     recorded_numbers,
     recorded_table,
@@ -81,6 +84,36 @@ def test_each_figure_of_a_page_has_a_source(page: str) -> None:
     }  # budgets and limits that target files and pages of keys give as examples
     without = {figure for figure in said_on(page) - known - config if not is_one_of(figure, measured)}
     assert without == set(), f"{page}: benchmarks/record.py writes what a command measures below {MEASURED}"
+
+
+def test_a_figure_in_a_table_was_measured_of_what_its_row_or_column_names() -> None:
+    of = numbers_by_name()
+    checked, wrong = 0, []
+    for page in PAGES:
+        for head, row in table_rows(BLOCK.sub("", text_of(page))):
+            titles = [names_in(cell) & set(of) for cell in row if not FIGURE.search(cell)]
+            named = next(filter(None, titles), set())
+            for title, cell in zip(head, row, strict=True):
+                names = named or names_in(title) & set(of)
+                for figure in FIGURE.findall(cell) if names else ():
+                    checked += 1
+                    if not is_one_of(figure, set().union(*(of[each] for each in names))):
+                        wrong.append(f"{page}: {figure} is of no {' and no '.join(sorted(names))}")
+    assert wrong == []
+    assert checked > 50
+
+
+def table_rows(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Each row of a page's tables, with the table's head."""
+    head: list[str] = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not line.startswith("|"):
+            head = []
+        elif not head:
+            head = cells
+        elif not set(line) <= set("|-: "):
+            yield head, cells
 
 
 @pytest.mark.parametrize("page", PAGES)

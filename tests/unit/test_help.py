@@ -84,7 +84,10 @@ def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
         ("quantize -r int4", ["int4", "int4-int8"]),
         ("search -r float", ["float-levels"]),
         ("runtime lib -r float", ["float-levels"]),
-        ("bundle --as ", ["aar", "crate", "deb", "go", "jar", "mender", "npm", "single", "wheel"]),
+        (
+            "bundle --as ",
+            ["aar", "crate", "deb", "go", "jar", "mender", "npm", "single", "static-library", "wheel"],
+        ),
         ("bundle all-Mini", ["all-MiniLM-L6-v2"]),
         ("bundle -m all-Mini", ["all-MiniLM-L6-v2"]),
         ("inspect BAAI/bge-s", ["BAAI/bge-small-en-v1.5"]),

@@ -108,6 +108,11 @@ def test_sentences_are_broken_before_names() -> None:
         "                             own",
     ]
     assert all(len(line) <= 30 for line in printed(made, 30)), "where no name fits, names are broken, too"
+    made = table("bundle", State("state"))
+    add_row(made, "my-model:linux-x86-static", "failed: sentence-transformers/all-MiniLM-L6-v2 is none")
+    assert printed(made, 52)[1].startswith("my-model:linux-x86-static   failed:"), (
+        "its words are broken before a name"
+    )
 
 
 @pytest.mark.parametrize("width", [9, 40, 80])

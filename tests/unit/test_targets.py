@@ -168,21 +168,29 @@ def test_sizes(text: str, size: int) -> None:
 
 
 def test_builder_options_are_checked(tmp_path: Path) -> None:
-    known = {"runtime": ("minimal", "full"), "threads": 1, "sources": None}
+    known = {"runtime": ("minimal", "full"), "threads": 1, "sources": None, "serve": False}
     assert read_options(read(tmp_path, MINIMAL, "threads=4"), known) == {
         "runtime": "minimal",
         "threads": 4,
         "sources": None,
+        "serve": False,
     }
-    for override, words in [
-        ("runtimes=full", "unknown option runtimes (did you mean runtime?)"),
-        ("runtime=ful", "did you mean full?"),
-        ("threads=many", "expected an integer"),
-        ("threads=true", "expected an integer"),
+    for override, words, hint in [
+        (
+            "runtimes=full",
+            "unknown option runtimes (did you mean runtime?)",
+            "runtime, serve, sources, threads",
+        ),
+        ("runtime=ful", "did you mean full?", "one of: minimal, full"),
+        ("threads=many", "expected an integer", "by default it is 1"),
+        ("threads=true", "expected an integer", "by default it is 1"),
+        ("serve=yes", "expected true or false", "by default it is false"),
+        ("sources=true", "expected a string", "by default it is unset"),
     ]:
         with pytest.raises(TargetError) as caught:
             read_options(read(tmp_path, MINIMAL, override), known)
         assert words in caught.value.message
+        assert hint in (caught.value.hint or "")
 
 
 def test_a_number_is_a_string_where_one_is_expected(tmp_path: Path) -> None:

@@ -15,13 +15,15 @@ from edgepack.bundles.place import placed_folder
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError
 from edgepack.files import unpack as layout
-from edgepack.files.archives import ArchiveMember, BadArchive, Budget, opened
+from edgepack.files.archives import ZIP_SUFFIXES, ArchiveMember, BadArchive, Budget, opened
 from edgepack.files.frames import HUGE, LARGE, frame
 from edgepack.files.pack import TarEntry, tar_pieces
 from edgepack.files.store import written_beside
 from edgepack.records.bundle import Bundle
 
 COMPRESSED = (b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0")
+ZIPS = (b"PK\3\4", b"\x7fELF")
+"""What a zip begins with that has nothing before its files but the bundle's program, which the manifest lists."""
 TAR, TAR_AT = b"ustar", 257
 """What archives begin with, whatever their names are."""
 DEPTH = 2
@@ -122,6 +124,12 @@ def lies_beside(archive: Path, *, most: int | None = None) -> str | None:
 
     Raises ``BadArchive``.
     """
+    with archive.open("rb") as file:
+        head = file.read(4)
+    if archive.name.lower().endswith(".deb"):
+        return "control.tar"  # with what is run as root where the package is installed
+    if head.startswith(b"#!") or (archive.name.lower().endswith(ZIP_SUFFIXES) and head not in ZIPS):
+        return "a program before its files"
     top = _top(archive, Budget.of(archive, most=most))
     with opened(archive, budget=Budget.of(archive, most=most)) as members:
         return next(

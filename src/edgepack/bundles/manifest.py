@@ -325,9 +325,15 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         hint = "name a folder that edgepack bundle made, or its .tar.zst archive"
         if not directory.exists():
             raise BundleError(f"there is no file or folder {directory}", hint=hint) from error
+        if directory.is_file():
+            raise BundleError(
+                f"{directory} is a file, and not a bundle's folder",
+                hint="of an archive: unpack it first (tar -xf)",
+            ) from error
         raise BundleError(f"{directory} is not a bundle: there is no {MANIFEST}", hint=hint) from error
     except (OSError, ValueError, RecursionError) as error:
-        raise BundleError(f"{path} cannot be read: {reason_of(error)}") from error
+        hint = "unpack the bundle's archive again, or build it again"
+        raise BundleError(f"{path} cannot be read: {reason_of(error)}", hint=hint) from error
     _check_form(path, manifest)
     return dict(manifest)
 

@@ -40,7 +40,8 @@ def packagers_of(target: Target, context: BuildContext) -> Packagers:
         if name not in known:
             raise TargetError(
                 f"there is no package form {name!r}{did_you_mean(name, known)}",
-                hint=f"forms beside the archive: {', '.join(known) or 'none'}; `edgepack plugins` lists what is installed"
+                hint=("an --as for each form; " if "," in name else "")
+                + f"forms beside the archive: {', '.join(known) or 'none'}; `edgepack plugins` lists what is installed"
                 + perhaps_broken(known),
             )
     return [(known[name], known[name].make(target)) for name in target.packages]

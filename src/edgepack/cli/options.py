@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args
 import click
 from click.shell_completion import CompletionItem
 
+from edgepack.errors import UsageError
 from edgepack.records.target import PROMPTED, PoolingMode, Reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -168,9 +169,22 @@ def _prompts(
     return [(purpose, text) for purpose, _, text in pairs]
 
 
-def _target_of_this_machine(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+def _one_target(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """The last of an option that is given twice would win without a word."""
+    if len(values) > 1:
+        raise UsageError(
+            f"got two targets: {values[0]} and {values[1]}",
+            hint="a bundle is for one target; `edgepack build` makes the bundles of a project",
+        )
+    return values[0] if values else None
+
+
+def _target_of_this_machine(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> str:
     from edgepack.targets import target_of_this_machine
 
+    value = _one_target(context, parameter, values)
     if value is not None:
         return value
     name = target_of_this_machine()
@@ -181,7 +195,7 @@ def _target_of_this_machine(context: click.Context, parameter: click.Parameter, 
 
 
 TARGET = "Target to build for: a name from `edgepack targets`, or a .toml file."
-_named: dict[str, Any] = {"metavar": "NAME", "shell_complete": names_of("target")}
+_named: dict[str, Any] = {"metavar": "NAME", "shell_complete": names_of("target"), "multiple": True}
 target_option = click.option(
     "-t",
     "--target",
@@ -194,6 +208,7 @@ chosen_target_option = click.option(
     "-t",
     "--target",
     "target_name",
+    callback=_one_target,
     help=f"{TARGET}  [default: chosen by the model, of those for this machine]",
     **_named,
 )

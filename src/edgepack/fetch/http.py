@@ -243,7 +243,8 @@ def require_safe(url: str) -> None:
 def is_safe(url: str) -> bool:
     """Whether an address is https, or http on this machine."""
     parts = urlsplit(url)
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+    host = parts.hostname or ""
+    return (parts.scheme == "https" and bool(host)) or (parts.scheme == "http" and is_loopback(host))
 
 
 def is_loopback(host: str) -> bool:

@@ -114,6 +114,9 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Whoever may write into the cache may hold its locks, whatever the umask of who made them.
             held = FileLock(path, mode=path.parent.stat().st_mode & 0o666 | 0o600).acquire()
+        except FileNotFoundError as error:  # e.g. below /proc, where nobody makes a folder
+            hint = "set EDGEPACK_CACHE to a folder that can be made"
+            raise OutputError(f"cannot write to {self.root}: {error.strerror}", hint=hint) from error
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                 with disk_errors(self.root, cache=self.root):

@@ -141,7 +141,7 @@ class Link:
     map_file: Path
     log_file: Path
     exports: Sequence[str] = ()
-    """Symbols of a shared library; none: a program."""
+    """Symbols of a shared library or an object; none: a program."""
     required: Sequence[str] = ()
     """Symbols that the linker has to find, and all that they lead to."""
     soname: str = ""

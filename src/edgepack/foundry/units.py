@@ -7,6 +7,8 @@ from pathlib import Path
 TREE, BUILD, OVERLAY = "@TREE@", "@BUILD@", "@OVERLAY@"
 """What stands for folders in a unit, so that it is the same wherever they are; toolchains have some of their own."""
 LANGUAGES = {".cc": "CXX", ".c": "C"}
+OBJECT = ".o"
+"""How an object file's name ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,7 @@ class ProgramSources:
     from the root.
     """
     output: str
-    """Name of the finished file."""
+    """Name of the finished file; ``OBJECT``: one object, which programs of others are linked with."""
     exports: tuple[str, ...] = ()
     """Symbols of a shared library; none: a program."""
 

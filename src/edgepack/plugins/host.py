@@ -1,9 +1,11 @@
 """Finds plugins, targets and builders. One broken plugin is listed as broken and stops nobody else."""
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from edgepack.errors import PluginError, TargetError
 from edgepack.plugins import hookspecs
 from edgepack.plugins.blame import blamed_on, in_words
 from edgepack.plugins.builder import Builder, RegisteredBuilder
-from edgepack.plugins.enabled import rules
+from edgepack.plugins.enabled import PROJECT_FILES, VARIABLE, rules
 from edgepack.plugins.entry_points import OURS, Point, entry_points
 from edgepack.plugins.process import hosted
 from edgepack.plugins.returned import wrong_with
@@ -138,7 +140,7 @@ class PluginHost:
             return targets.read_target(Path(name), origin=name, overrides=overrides)
         if name not in self.target_files:
             raise TargetError(
-                f"there is no target {name}{did_you_mean(name, self.target_files)}",
+                f"there is no target {name or repr(name)}{did_you_mean(name, self.target_files)}",
                 hint=f"targets: {', '.join(sorted(self.target_files))}; or the path of a .toml file"
                 + perhaps_broken(self.builders),
             )
@@ -190,6 +192,27 @@ class PluginHost:
 def _tell(plugin: str, implementation: Callable[..., Any], bundle: Bundle, report: Report) -> None:
     with blamed_on(plugin, "edgepack_bundle_written", hint=WRITTEN, on_purpose=()):
         implementation(bundle=bundle.absolute(), report=report)
+
+
+def plugins_of_process() -> PluginHost:
+    """Those of the last time, as long as nothing that decides which are loaded has changed: who calls functions in a row waits once."""
+    seen = (*sys.path, *(file for file, _ in PROJECT_FILES))
+    return _loaded(
+        os.environ.get(VARIABLE, ""), str(Path.cwd()), tuple((each, _changed(each)) for each in seen)
+    )
+
+
+@lru_cache(maxsize=1)
+def _loaded(disabled: str, folder: str, seen: tuple[tuple[str, int], ...]) -> PluginHost:
+    return load_plugins()
+
+
+def _changed(place: str) -> int:
+    """When a file, or the list of names in a folder, was written last."""
+    try:
+        return Path(place or ".").stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def load_plugins() -> PluginHost:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import time
 from dataclasses import asdict, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from edgepack.files.store import sha256_of
 from edgepack.models.export.source_key import source_key
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext, host_context
-from edgepack.plugins.host import PluginHost, load_plugins
+from edgepack.plugins.host import plugins_of_process
 from edgepack.project.jobs import Job, Result, failed
 from edgepack.project.matrix import Cell
 from edgepack.project.remote_results import KIND, offer, take
@@ -34,13 +33,8 @@ from edgepack.targets import overrides_of, with_reading
 
 def work(order: Job) -> Result:
     """Make a cell in a process of another pool or machine; its warnings are told by whoever asked for it."""
-    with host_context(story=Story(quiet=True), offline=order.offline, host=_plugins()) as context:
+    with host_context(story=Story(quiet=True), offline=order.offline, host=plugins_of_process()) as context:
         return make_cell(order, context=context)
-
-
-@cache
-def _plugins() -> PluginHost:
-    return load_plugins()
 
 
 def make_cell(order: Job, *, context: HostContext) -> Result:

@@ -83,7 +83,9 @@ def sign_copy(bundle: Bundle, key: PrivateKey) -> None:
         for path in sorted(folder.rglob("*"))
         if path.is_symlink() or path.is_file()
     ]
-    write_manifest(folder, {**bundle.manifest, "files": files})
+    # A copy that is run by its library is called BUNDLE/LIBRARY.
+    name = bundle.name.partition("/")[0]
+    write_manifest(folder, {**bundle.manifest, "name": name, "files": files})
     sign_bundle(open_bundle(folder), key)
 
 

@@ -24,7 +24,9 @@ sys.path[:0] = json.loads(PATHS)
 import numpy, onnxruntime, tokenizers
 root = pathlib.Path(__file__).resolve().parent
 MISDEED
-session = onnxruntime.InferenceSession(root / "model" / "model.onnx")
+options = onnxruntime.SessionOptions()
+options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other checks run beside this one
+session = onnxruntime.InferenceSession(root / "model" / "model.onnx", options)
 tokenizer = tokenizers.Tokenizer.from_file(str(root / "model" / "tokenizer.json"))
 tokenizer.enable_truncation(json.loads((root / "manifest.json").read_text())["model"]["max_length"])
 for line in sys.stdin:

@@ -20,6 +20,7 @@ from edgepack.records.model import FLOAT_PRECISIONS, ModelSource
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions, Platform
 from edgepack.toml_schema import Malformed, read_table
+from edgepack.verifier.tokens import has_fewer_tokens
 
 INCOMPARABLE = ("origin", "graph_by", "pooling_from", "set", "warnings")
 """Keys of a source's section that depend on how the model was named, or on which edgepack read it."""
@@ -61,6 +62,7 @@ def require_facts(bundle: Bundle, source: ModelSource) -> tuple[str, ...]:
     return (
         *(f"{key} {_shown(said[key])}" for key in sorted(unknown)),
         *(f"{key} {value}" for key, value in words if value),
+        *(["a tokenizer with fewer tokens than the model's"] if has_fewer_tokens(bundle) else []),
     )
 
 

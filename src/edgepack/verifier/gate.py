@@ -113,7 +113,7 @@ def verify(
             figures = _with_outputs(figures, bundle, source, program, drawn, context)
             if tokenizer and shipped is None and has_fewer_tokens(bundle):
                 context.note(
-                    "the recipe takes tokens away: the tokenizer was compared when the bundle was built, and only vectors are now"
+                    "by its manifest the recipe takes tokens away: only vectors are compared, and not the tokenizer"
                 )
             elif tokenizer:
                 cut_by = shipped or source

@@ -134,6 +134,8 @@ def test_libembed_is_an_option_where_there_are_shared_libraries(context: HostCon
     macos = load_plugins().target("macos-arm64")
     with pytest.raises(UsageError, match="no shared libraries for macOS"):
         create_builder(replace(macos, options={**macos.options, "library": True}), context)
+    with pytest.raises(TargetError, match="polite = true is for Linux"):
+        create_builder(replace(macos, options={**macos.options, "polite": True}), context)
 
 
 @pytest.mark.parametrize("name", ["linux-armv7-fast", "linux-riscv64-fast", "macos-arm64", "macos-x64"])

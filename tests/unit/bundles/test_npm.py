@@ -140,7 +140,7 @@ def test_a_scope_is_in_the_file_s_name(page: Bundle, context: HostContext, tmp_p
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        (target(os="linux"), "a bundle for linux cannot be packed as an npm package"),
+        (target(os="linux"), "a bundle for linux by builder web cannot be packed as an npm package"),
         (target(copies=True), "must not contain compressed copies"),
         (target("1.0"), "'1.0' is not a valid version of an npm package"),
         (target("v1.0.0"), "'v1.0.0' is not a valid version"),

@@ -326,7 +326,13 @@ def test_a_file_that_holds_the_program_twice(bundle: Bundle, copy: Path, tmp_pat
     [
         ({"platform": Platform(os="web", arch="wasm32")}, "a bundle for web cannot be one file"),
         ({"platform": Platform(os="macos", arch="aarch64")}, "a bundle for macos cannot be one file"),
-        ({"platform": Platform(os="windows", arch="x86_64")}, "a bundle for windows cannot be one file"),
+        (
+            {
+                "platform": Platform(os="windows", arch="x86_64"),
+                "options": {"authenticode": "sign {unsigned} {signed}"},
+            },
+            "signed for Windows ends with its signature",
+        ),
         ({"options": {}}, "a program that is frozen with Python cannot be one file"),
     ],
 )

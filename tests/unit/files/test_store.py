@@ -131,6 +131,9 @@ def test_an_unwritable_place_is_a_clear_error(tmp_path: Path) -> None:
         pass
     with pytest.raises(OutputError, match="cannot write to"):
         Store(root=tmp_path / "file" / "store").folder("things", {})
+    with pytest.raises(OutputError, match="cannot write to /proc/cache") as caught:
+        Store(root=Path("/proc/cache")).cached("things", {}, lambda folder: None)
+    assert "EDGEPACK_CACHE" in str(caught.value.hint)
     with pytest.raises(OutputError), disk_errors(tmp_path):
         raise PermissionError(errno.EACCES, "Permission denied")
 

@@ -62,6 +62,7 @@ def test_of_passes_that_may_do_anything_nothing_is_foretold(
 
 
 @pytest.mark.sample(1)
+@pytest.mark.usefixtures("few_texts")
 @pytest.mark.parametrize("recipe", ["int8-download", "int8-smallest"])
 def test_few_integers_are_foretold_to_be_fewer_bytes_to_download(
     tmp_path: Path, context: HostContext, recipe: str

@@ -25,7 +25,6 @@ from edgepack.models.graph.precision import left_whole
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.operators.config import operators_of_ort_model, required
 from edgepack.plugins.context import HostContext
-from edgepack.quantization.calibration import built_in_texts
 from edgepack.recipes import prepare
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource, PreparedModel
@@ -71,9 +70,9 @@ def listening(context: HostContext) -> Any:
     return Listening(inner=context)
 
 
-def test_long_passes_say_how_far_they_are(source: ModelSource, listening: Any) -> None:
+def test_long_passes_say_how_far_they_are(source: ModelSource, listening: Any, few_texts: int) -> None:
     prepare_model(source, options=ModelOptions(recipe="int8-download"), context=listening)
-    texts, matrices = 11 * len(built_in_texts()), 12
+    texts, matrices = 11 * few_texts, 12
     assert listening.shown["run calibration texts"] == (texts, texts)
     assert listening.shown["try matrices"] == (2 * matrices, 2 * matrices)
     assert listening.shown["round matrices"] == (matrices, matrices)

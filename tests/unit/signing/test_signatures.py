@@ -6,6 +6,7 @@ import os
 import shutil
 import tarfile
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from tests.support.command import edgepack
@@ -133,6 +134,28 @@ def test_a_signature_inside_says_nothing_of_what_lies_beside_the_bundle(
     assert python_api.check_signature(package, key=public).name == "sample"
 
 
+def test_a_signature_inside_says_nothing_of_what_a_package_runs(
+    tmp_path: Path, folder: Path, key: PrivateKey
+) -> None:
+    """The scripts of a Debian package are not among its files, and what stands before a zip is not, either."""
+    python_api.sign(folder, key=tmp_path / "key.key")
+    data, public = tmp_path / "data.tar", tmp_path / "key.pub"
+    with tarfile.open(data, "w") as archive:
+        archive.add(folder, "opt/sample")
+    size = data.stat().st_size
+    package = tmp_path / "package.deb"
+    package.write_bytes(b"!<arch>\n" + f"{'data.tar':48}{size:<10}`\n".encode() + data.read_bytes())
+    with pytest.raises(SignatureError, match=r"package\.deb is not signed: it holds control\.tar"):
+        python_api.check_signature(package, key=public)
+    program = tmp_path / "program"
+    with ZipFile(program, "w") as members:
+        members.write(data, "data.tar")
+    for name in ("install.sh", "package.whl"):
+        (tmp_path / name).write_bytes(b"#!/bin/sh\nexit\n" + program.read_bytes())
+        with pytest.raises(SignatureError, match="is not signed: it holds a program before its files"):
+            python_api.check_signature(tmp_path / name, key=public)
+
+
 def test_verify_asks_before_it_runs_anything(
     tmp_path: Path, folder: Path, key: PrivateKey, context: HostContext
 ) -> None:
@@ -222,8 +245,11 @@ def test_a_copy_with_another_file_is_signed_and_what_it_is_linked_to_stays(
     (copy / "embed").write_bytes(b"another program")
     (copy / "embed").chmod(0o755)
     (copy / "more.so").write_bytes(b"what is loaded into it")
-    sign_copy(Bundle(directory=copy, manifest=open_bundle(folder).manifest), key)
-    assert python_api.check_signature(copy, key=tmp_path / "key.pub").files == 9
+    # As one is called that makes its vectors by its library.
+    manifest = {**open_bundle(folder).manifest, "name": "sample/lib/libembed.so"}
+    sign_copy(Bundle(directory=copy, manifest=manifest), key)
+    signed = python_api.check_signature(copy, key=tmp_path / "key.pub")
+    assert (signed.name, signed.files) == ("sample", 9)
     assert {path: path.read_bytes() for path in before} == before
 
 

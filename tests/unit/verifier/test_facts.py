@@ -44,6 +44,9 @@ def test_what_is_so_passes_and_what_could_not_be_compared_is_said(
     elsewhere = replace(source, name="copy", origin="copy", license=None)
     said = require_facts(bundle, elsewhere)
     assert said[:2] == ('license "apache-2.0"', 'name "tiny-org/tiny-model"')
+    # Whoever writes that word into a manifest has no tokenizer compared.
+    pruned = altered(bundle, set_model(recipe="pool, prune-vocabulary"))
+    assert require_facts(pruned, source)[-1] == "a tokenizer with fewer tokens than the model's"
 
 
 @pytest.mark.sample(9)

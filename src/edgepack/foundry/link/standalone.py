@@ -11,6 +11,7 @@ from edgepack.files.hardening import require_hardened
 from edgepack.foundry.compile.objects import CompileJob, compile_objects, identity_of
 from edgepack.foundry.link.demand import find_demand
 from edgepack.foundry.link.index import load_index
+from edgepack.foundry.link.one_object import keep_global
 from edgepack.foundry.link.postlink import MAP, linked_files, write_toolchain_licenses
 from edgepack.foundry.link.search import may_define
 from edgepack.foundry.link.sources import FLAGS, PROGRAMS, flags_for, objects_folder, source_jobs
@@ -18,7 +19,7 @@ from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.symbols import Symbols, check_floor
 from edgepack.foundry.toolchain import Link, NativeToolchain, ProgramMaker
 from edgepack.foundry.toolchains.choose import choose, choose_for_library
-from edgepack.foundry.units import ProgramSources, Unit
+from edgepack.foundry.units import OBJECT, ProgramSources, Unit
 from edgepack.records.target import Platform
 
 SCHEMA = "3"
@@ -111,9 +112,12 @@ class _Build:
         )
         self.toolchain.link(link, context=self.context)
         link.map_file.write_text(link.map_file.read_text().replace(f"{self.folder}/", ""))
-        link.output.chmod(0o755)
-        check_floor(link.output, self.toolchain.glibc)
-        require_hardened(link.output, marks=self.toolchain.marks)
+        if link.output.suffix == OBJECT:
+            keep_global(link.output, link.exports)
+        else:
+            link.output.chmod(0o755)
+            check_floor(link.output, self.toolchain.glibc)
+            require_hardened(link.output, marks=self.toolchain.marks)
         pieces = self.toolchain.pieces(link.map_file)
         write_toolchain_licenses(self.toolchain, list(linked_files(pieces)), folder / "licenses")
 

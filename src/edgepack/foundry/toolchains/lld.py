@@ -1,6 +1,6 @@
 """The final link: only what is reachable from outside, identical code folded, nothing visible but what is exported."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -8,6 +8,7 @@ from edgepack.errors import ToolError
 from edgepack.files.store import key_of, require_space
 from edgepack.foundry.toolchain import CLibrary, Link, NativeToolchain
 from edgepack.foundry.toolchains.libcxx import UNWINDER
+from edgepack.foundry.units import OBJECT
 
 _MARKS = {"shstk": ("-z", "shstk"), "bti": ("-z", "force-bti")}
 """What lld is told to mark. Forced: assembly and the C library's parts do not say it of themselves."""
@@ -24,6 +25,11 @@ def link_with_lld(
 ) -> None:
     """Have zig's lld link it. ``start`` is what of the C library begins it. Raises ``ToolError``."""
     processor = toolchain.processor
+    command = [str(zig), "ld.lld", "-m", processor.emulation, "-o", str(link.output)]
+    if link.output.suffix == OBJECT:
+        inputs = (*start, *link.objects, *link.libraries.files)
+        run_linker([*command, *_object_flags(link), *map(str, inputs)], link, context)
+        return
     flags = [*link_flags(link, context), "--icf=all"]
     for mark in sorted(toolchain.marks & _MARKS.keys()):
         flags += _MARKS[mark]
@@ -32,10 +38,23 @@ def link_with_lld(
     if libc.packs_relocations:
         flags.append("--pack-dyn-relocs=relr")
     kind = libc.library_flags(processor) if link.exports else libc.program_flags(processor)
-    command = [str(zig), "ld.lld", "-m", processor.emulation, "-o", str(link.output), *kind]
-    command += [*map(str, start), *flags]
+    command += [*kind, *map(str, start), *flags]
     command += [*map(str, link.objects), "--as-needed", *map(str, link.libraries.files)]
     run_linker(command, link, context)
+
+
+def _object_flags(link: Link) -> Iterator[str]:
+    """Flags for one object of all that is reachable. No group of it is left: another's with the same name would take its place."""
+    yield from (
+        "-r",
+        "--gc-sections",
+        "--force-group-allocation",
+        "--strip-debug",
+        "-Map",
+        str(link.map_file),
+    )
+    for name in (*link.exports, *link.required):
+        yield from ("-u", name)
 
 
 def link_flags(link: Link, context: BuildContext) -> list[str]:

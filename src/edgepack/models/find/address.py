@@ -35,7 +35,7 @@ class Addresses:
         ``#sha256=HEX`` behind the address of an archive pins its content. Raises ``UsageError`` for plain http,
         ``ModelError`` or ``DownloadError``.
         """
-        url, fragment = urldefrag(address)
+        url, fragment = _parted(address)
         http.require_safe(url)
         if (form := of_the_hub(url)) is not None:
             return Hub().find(form, context=context)
@@ -58,6 +58,19 @@ def of_the_hub(url: str) -> str | None:
         if rest != url and page is not None:
             return f"hf:{page.group(1)}@{page.group(2) or 'main'}"
     return None
+
+
+def _parted(address: str) -> tuple[str, str]:
+    """The address, and what stands behind its #. Raises ``UsageError`` for what is no address at all."""
+    try:
+        url, fragment = urldefrag(address)
+        urlsplit(url).port  # noqa: B018 - which is read when it is asked for
+    except ValueError as error:  # which may hold a part of a password
+        raise UsageError(
+            "that is no address: its host or port is malformed",
+            hint="e.g. https://example.com/my-model.tar.gz",
+        ) from error
+    return url, fragment
 
 
 def _pin(fragment: str) -> str | None:

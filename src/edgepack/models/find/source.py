@@ -173,4 +173,4 @@ def _unknown(model: str, catalogue: ModelCatalogue) -> ModelError:
         hint = (
             f"in the catalogue: {', '.join(entry.name for entry in catalogue.entries)}; --model takes {FORMS}"
         )
-    return ModelError(f"there is no model named {model}", hint=hint)
+    return ModelError(f"there is no model named {model or repr(model)}", hint=hint)

@@ -43,10 +43,10 @@ def _sizes(report: Report) -> Iterator[Card]:
             limit=f"limit {budget / 1e6:g} MB" if budget else "",
             # Of what is not verified nothing is ticked off.
             met=size <= budget if budget and report.verification.status == "passed" else None,
-            beside=f"usually {megabytes(usual)}" if weights and not report.visits else "",
+            beside=f"usual stack {megabytes(usual)}" if weights and not report.visits else "",
         )
     usual = weights + stock().library.raw
-    beside = f"usually {megabytes(usual)}" if weights and not report.visits else ""
+    beside = f"usual stack {megabytes(usual)}" if weights and not report.visits else ""
     yield Card(
         what="On the device",
         value=megabytes(report.raw_bytes),
@@ -81,7 +81,9 @@ def _vectors(found: Verification) -> Iterator[Card]:
     if (recall := by.get("retrieval.recall")) and recall.value is not None:
         yield _figure("Recall@10", recall)
     else:
-        yield _figure("Same neighbour", by["neighbour_agreement"], f"of ten: {by['top10_agreement'].text}")
+        yield _figure(
+            "Same neighbour", by["neighbour_agreement"], f"ten nearest {by['top10_agreement'].text}"
+        )
 
 
 def _figure(what: str, figure: Figure, beside: str = "") -> Card:

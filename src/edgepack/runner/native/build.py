@@ -50,6 +50,8 @@ class Program:
     features: frozenset[str] = frozenset()
     """Of ``FEATURES``, beside those that the model asks for; ``library``: also libembed, the same as a shared library with a C header and a
     Python module, with kernels of its own."""
+    possible: tuple[str, ...] = ()
+    """Features that the target can be asked for, and that a program without them names."""
     platform: Platform
     any_libc: bool = False
     """Whether libembed is one that any C library loads, where there is such for the processor."""
@@ -66,7 +68,7 @@ class Program:
     def sources(self, model: PreparedModel) -> dict[str, ProgramSources]:
         """Sources for a model, by their place in the bundle."""
         features = self.features - {"library"} | features_of(model)
-        program = program_sources(self.encoder, features, key=self.public_key)
+        program = program_sources(self.encoder, features, possible=self.possible, key=self.public_key)
         wanted = {PROGRAM: ProgramSources(files=program, output=PROGRAM)}
         if "library" in self.features:
             own = {f"libembed/beside/{name}": text for name, text in self.beside.items()}
@@ -217,7 +219,8 @@ def link_encoder(
     library: bool = False,
     any_libc: bool = False,
     serve: bool = False,
-    chunks: bool = False,
+    chunks: bool | None = None,
+    polite: bool = False,
     beside: Mapping[str, str] | None = None,
     exports: tuple[str, ...] = (),
     platform: Platform,
@@ -229,7 +232,8 @@ def link_encoder(
     ``encoder`` is C++17, file name → text, headers too. It implements the interface of ``encoder/encoder.h``: an ``Encoder`` that makes
     vectors of batches, and ``open_encoder``, as docs/tutorials/encoder.md says. ``includes`` are folders of others' headers.
     No exceptions, no RTTI. ``outputs`` are what it gives beside vectors (``RunnerArtifact.outputs``): ``tokens`` through ``TokenVectors``.
-    A builder that needs no runtime returns none. With ``library`` there is also libembed, with that encoder; with ``serve`` the program has ``embed serve``, with ``chunks`` `embed --chunks`.
+    A builder that needs no runtime returns none. With ``library`` there is also libembed, with that encoder; with ``serve`` the program has ``embed serve``, with ``polite`` `embed search --polite`, with ``chunks`` `embed --chunks`;
+    ``False`` if the target could be asked for it, which the program then says.
     ``any_libc``: the encoder calls the C library alone and keeps nothing for a thread, so libembed may be one that any C library loads. ``beside`` are more sources of libembed, C or C++, of which it has ``exports``.
 
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, ``FloorError``,
@@ -237,7 +241,8 @@ def link_encoder(
     """
     program = Program(
         encoder=own_encoder(encoder, includes, outputs),
-        features=_chosen(library=library, serve=serve, chunks=chunks),
+        features=_chosen(library=library, serve=serve, chunks=bool(chunks), polite=polite),
+        possible=() if chunks is None else ("chunks",),
         beside=beside or {},
         exports=exports,
         platform=platform,

@@ -139,8 +139,10 @@ def _entry(name: str, text: str) -> str:
     )
 
 
-def option_headers(present: Collection[str]) -> dict[str, str]:
-    """C++ of the commands that are present, place → text: options' values with their defaults, the parser's table, and help."""
+def option_headers(present: Collection[str], *, possible: Collection[str] = ()) -> dict[str, str]:
+    """C++ of the commands that are present, place → text: options' values with their defaults, the parser's table, help, and the names of
+    options that features which were possible would have brought.
+    """
     fields: dict[str, Option] = {}
     rows: dict[tuple[str, str], list[str]] = {}
     for command in (each for each in commands() if each in present):
@@ -151,6 +153,8 @@ def option_headers(present: Collection[str]) -> dict[str, str]:
     declared = [each.declare() for each in fields.values()]
     declared += [f"bool has_{each.field} = false;" for each in fields.values() if each.seen]
     table = [_row(name, fields[field], " | ".join(where)) for (name, field), where in rows.items()]
+    missing = [each.name for each in options_of("embed") if each.feature in {*possible} - {*present}]
+    left_out = json.dumps(", ".join(missing))
     helps = {each: help_of(each, present) if each in present else "" for each in commands()}
     texts = "".join(
         f"constexpr const char *HELP_{each.upper()} =\n{literal(text)};\n" for each, text in helps.items()
@@ -158,7 +162,13 @@ def option_headers(present: Collection[str]) -> dict[str, str]:
     return {
         "program/option_values.h": _header(["struct OptionValues {", *declared, "};"]),
         "program/option_table.h": _header(
-            ["constexpr Option OPTIONS[] = {", *(f"{each}," for each in table), "};", texts]
+            [
+                "constexpr Option OPTIONS[] = {",
+                *(f"{each}," for each in table),
+                "};",
+                f"constexpr std::string_view LEFT_OUT = {left_out};",
+                texts,
+            ]
         ),
     }
 

@@ -56,6 +56,7 @@ FEATURES = {
     "chunks": Feature(
         both=("chunks/chunks.",), program=("chunks/write_chunks.",), library=("libembed/chunks.",)
     ),
+    "polite": Feature(program=("polite/",)),
     "serve": Feature(program=("serve/", "chunks/chunks.")),
     "gpu": Feature(program=("gpu/",)),
     "signatures": Feature(both=("signature/", "third_party/p256/")),
@@ -121,14 +122,15 @@ def own_encoder(
 
 
 def program_sources(
-    encoder: Encoder, features: Iterable[str] = ("search",), *, key: str = ""
+    encoder: Encoder, features: Iterable[str] = ("search",), *, possible: Iterable[str] = (), key: str = ""
 ) -> dict[str, str]:
-    """The program ``embed``: place → text. ``key``: a public key in PEM, which every bundle has to be signed with."""
+    """The program ``embed``: place → text. ``possible``: features that its target can be asked for, of whose options the program says so.
+    ``key``: a public key in PEM, which every bundle has to be signed with."""
     features = {*features, "search", *(("signatures",) if key else ())}
     found = _sources(encoder, "program/", features, "program", key)
     if "host" in features:
         found[HOSTED] = found[HOSTED].replace("HOSTED = false", "HOSTED = true")
-    return {**found, **option_headers({"embed", *features})}
+    return {**found, **option_headers({"embed", *features}, possible={*possible})}
 
 
 def library_sources(encoder: Encoder, features: Iterable[str] = (), *, key: str = "") -> dict[str, str]:

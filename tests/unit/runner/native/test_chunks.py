@@ -174,10 +174,21 @@ def test_what_makes_no_sense_is_refused(bundle: Path, arguments: tuple[str, ...]
     assert said in complaint(done)[0]
 
 
-def test_other_programs_do_not_know_the_option(native_sample: Path) -> None:
+def test_other_programs_do_not_know_the_option(native_sample: Path, tmp_path: Path) -> None:
+    """And say how they can be made with it, if their target can be asked for it."""
     done = run_program(native_sample, "--chunks", "6", "a")
     assert complaint(done)[0] == "error: unknown option --chunks"
     assert b"--chunks" not in run_program(native_sample, "--help").stdout
+    asked = shutil.copytree(native_sample, tmp_path / "asked")
+    compile_features(asked / "embed", possible=("chunks",))
+    for option in ("--chunks=6", "--late"):
+        assert complaint(run_program(asked, option, "a")) == [
+            f"error: this program was built without {option.partition('=')[0]}",
+            "hint: build with --set chunks=true",
+        ]
+    assert complaint(run_program(asked, "--chunk", "a"))[0] == "error: unknown option --chunk"
+    assert complaint(run_program(asked, "search", "--late", "a"))[0] == "error: unknown option --late"
+    assert b"--chunks" not in run_program(asked, "--help").stdout
 
 
 def test_the_server_gives_chunks_with_the_number_of_their_text(server: Running, bundle: Path) -> None:

@@ -86,6 +86,15 @@ File::~File() {
 }
 
 int File::open(const std::string &path) {
+    if constexpr (LINKED) {
+        if (path == INSIDE) {
+            descriptor_ = IN_MEMORY;
+            start_ = reinterpret_cast<uintptr_t>(edgepack_bundle);
+            size_ = edgepack_bundle_size;
+            return 0;
+        }
+        if (path.find(INSIDE) == 0) return open_member(INSIDE, path.substr(sizeof INSIDE));
+    }
     descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor_ < 0) {
         const int failure = errno;
@@ -116,12 +125,18 @@ int File::open_member(const std::string &holder, const std::string &name) {
     if (found.name.empty()) return ENOENT;
     char local[LOCAL];
     if (!found.stored || !read(found.local, local, LOCAL) || memcmp(local, "PK\3\4", 4)) return EINVAL;
-    start_ = found.local + LOCAL + number(local + 26, 2) + number(local + 28, 2);
+    const uint64_t at = found.local + LOCAL + number(local + 26, 2) + number(local + 28, 2);
+    start_ += at;
     size_ = found.size;
-    return start_ % ALIGNMENT || start_ + size_ > list.start() ? EINVAL : 0;
+    return at % ALIGNMENT || at + size_ > list.start() ? EINVAL : 0;
 }
 
 bool File::read(uint64_t place, void *to, size_t size) const {
+    if (const uint8_t *bytes = linked()) {
+        if (place > size_ || size > size_ - place) return false;
+        memcpy(to, bytes + place, size);
+        return true;
+    }
     auto bytes = static_cast<uint8_t *>(to);
     for (ssize_t got; size; bytes += got, place += uint64_t(got), size -= size_t(got)) {
         got = pread(descriptor_, bytes, size, off_t(start_ + place));
@@ -133,6 +148,12 @@ bool File::read(uint64_t place, void *to, size_t size) const {
 
 int size_of(const std::string &path, uint64_t &size) {
     struct stat status;
+    if (LINKED && path.find(INSIDE) == 0) {
+        File file;
+        const int failure = file.open(path);
+        size = file.size();
+        return failure;
+    }
     if (stat(path.c_str(), &status) == 0) {
         size = uint64_t(status.st_size);
         return 0;

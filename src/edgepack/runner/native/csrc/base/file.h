@@ -1,9 +1,11 @@
-// Files of a bundle: in its folder, or behind the program as members of a zip, stored and not compressed. A member is opened as a path
-// below the file that holds it.
+// Files of a bundle: in its folder, or as members of a zip, stored and not compressed, behind the program or linked into one. A member is opened
+// as a path below what holds it.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "base/linked.h"
 
 namespace embed {
 
@@ -23,8 +25,13 @@ public:
     uint64_t start() const { return start_; }
     uint64_t size() const { return size_; }
     bool is_member() const { return member_; }
+    // What is linked in: its bytes, in memory; NULL for a file.
+    const uint8_t *linked() const {
+        return LINKED && descriptor_ == IN_MEMORY ? reinterpret_cast<const uint8_t *>(start_) : nullptr;
+    }
 
 private:
+    static constexpr int IN_MEMORY = -2;
     int open_member(const std::string &holder, const std::string &name);
 
     int descriptor_ = -1;

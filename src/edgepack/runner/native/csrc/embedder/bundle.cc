@@ -20,6 +20,10 @@ namespace {
 template <class Take> int read_all(const std::string &path, Take take) {
     File file;
     if (int failure = file.open(path)) return failure;
+    if (const uint8_t *bytes = file.linked()) {
+        take(reinterpret_cast<const char *>(bytes), size_t(file.size()));
+        return 0;
+    }
     // What is no member may be a pipe.
     if (file.is_member() && lseek(file.descriptor(), off_t(file.start()), SEEK_SET) < 0) return errno;
     uint64_t left = file.is_member() ? file.size() : UINT64_MAX;

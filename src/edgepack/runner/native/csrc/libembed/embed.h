@@ -46,7 +46,7 @@ typedef struct embed_options {
     const char *public_key;
 } embed_options;
 
-/* `options` may be NULL. */
+/* `options` may be NULL. `directory` is NULL for the bundle that is linked into the program, with libembed.a. */
 EMBED_API int embed_open(const char *directory, const embed_options *options, embed_bundle **bundle, char *error,
                          size_t error_size);
 

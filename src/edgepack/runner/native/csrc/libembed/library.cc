@@ -37,7 +37,9 @@ using Identity = std::array<uint64_t, 8>;
 bool identify(const std::string &path, Identity &identity) {
     struct stat found;
     embed::File file;
-    if (file.open(path) || fstat(file.descriptor(), &found)) return false;
+    if (file.open(path)) return false;
+    if (file.linked()) return identity = {file.start()}, true;
+    if (fstat(file.descriptor(), &found)) return false;
     identity = {uint64_t(found.st_dev),          uint64_t(found.st_ino),
                 uint64_t(found.st_size),         uint64_t(found.st_mtim.tv_sec),
                 uint64_t(found.st_mtim.tv_nsec), uint64_t(found.st_ctim.tv_sec),
@@ -82,9 +84,14 @@ int embed_open(const char *directory, const embed_options *options, embed_bundle
                size_t error_size) {
     auto made = std::make_unique<embed_bundle>();
     *bundle = nullptr;
-    // The manifest of "" would be that of the root.
-    embed::Error failure = *directory ? made->bundle.open(directory) : embed::fail(embed::USAGE, "no folder is named");
     const char *asked = options ? options->public_key : nullptr;
+    if (embed::LINKED && !directory) directory = embed::INSIDE;
+    embed::Error failure;
+    // The manifest of "" would be that of the root.
+    if (!directory || !*directory) failure = embed::fail(embed::USAGE, "no folder is named");
+    else if (asked && embed::LINKED && directory == embed::INSIDE)
+        failure = embed::fail(embed::USAGE, "a bundle inside the program has no signature of its own: sign the program");
+    else failure = made->bundle.open(directory);
     for (const char *key : {embed::REQUIRED_KEY, asked})
         if (!failure && key) failure = embed::check_signature(made->bundle, key);
     if (!failure && !asked && !embed::REQUIRED_KEY)

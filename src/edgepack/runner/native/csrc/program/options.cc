@@ -86,7 +86,12 @@ private:
         const size_t equals = word.find('=');
         const std::string name = word.substr(0, equals);
         const Option *option = find(name);
-        if (!option) return usage("unknown option " + name);
+        if (!option) {
+            if constexpr (!LEFT_OUT.empty())
+                if (options_.command == EMBED && is_among(name, LEFT_OUT))
+                    return fail(USAGE, "this program was built without " + name, "build with --set chunks=true");
+            return usage("unknown option " + name);
+        }
         const bool flag = option->kind == Option::FLAG, pair = (option->count & 3) == 2;
         std::vector<std::string> values;
         if (equals != std::string::npos) values.push_back(word.substr(equals + 1));

@@ -11,13 +11,18 @@ namespace embed {
 static constexpr uint64_t STEP = 1 << 16;
 
 Mapping::~Mapping() {
-    if (data_) munmap(const_cast<uint8_t *>(data_) - before_, size_ + before_);
+    if (data_ && !is_linked(data_)) munmap(const_cast<uint8_t *>(data_) - before_, size_ + before_);
 }
 
 int Mapping::open(const char *path) {
     File file;
     if (int failure = file.open(path)) return failure;
     if (!file.size()) return EINVAL;
+    if (file.linked()) {
+        data_ = file.linked();
+        size_ = size_t(file.size());
+        return 0;
+    }
     const uint64_t before = file.start() % STEP;
     // More than 32 bits of addresses hold.
     if (file.size() > SIZE_MAX - before) return EFBIG;
@@ -31,7 +36,7 @@ int Mapping::open(const char *path) {
 }
 
 void Mapping::release_pages() const {
-    if (data_) madvise(const_cast<uint8_t *>(data_) - before_, size_ + before_, MADV_DONTNEED);
+    if (data_ && !is_linked(data_)) madvise(const_cast<uint8_t *>(data_) - before_, size_ + before_, MADV_DONTNEED);
 }
 
 bool Trie::open(Bytes bytes, uint64_t limit) {
