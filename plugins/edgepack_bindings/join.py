@@ -11,8 +11,8 @@ from typing import Any
 
 from edgepack.api import BuildContext, UsageError
 from edgepack.api.kit import open_bundle, unpack_bundle, written_beside
+from edgepack.files.pack import add_to_zip
 from edgepack_bindings.naming import LIBRARY
-from edgepack_bindings.zips import LEVEL
 
 NATIVE = re.compile(rf"(jni|META-INF/native)/([^/]+)/{re.escape(Path(LIBRARY).name)}")
 """Where an aar and a jar have the library for a processor."""
@@ -88,9 +88,9 @@ def _write(first: Part, libraries: Mapping[str, bytes], destination: Path) -> No
     rest = {name: content for name, content in libraries.items() if name not in first.libraries}
     with zipfile.ZipFile(first.file) as source, zipfile.ZipFile(destination, "w") as out:
         for member in source.infolist():
-            out.writestr(copy.copy(member), source.read(member), compresslevel=LEVEL)
+            add_to_zip(out, copy.copy(member), source.read(member))
             while rest and member.filename in first.libraries:
                 name = next(iter(rest))
                 beside = copy.copy(member)
                 beside.filename = name
-                out.writestr(beside, rest.pop(name), compresslevel=LEVEL)
+                add_to_zip(out, beside, rest.pop(name))

@@ -8,9 +8,9 @@ from typing import IO
 
 from edgepack.api import Bundle, UsageError
 from edgepack.api.axes import bundle_entries
+from edgepack.files.pack import add_to_zip
 
 DATE = (1980, 1, 1, 0, 0, 0)
-LEVEL = 9
 
 Members = Mapping[str, bytes | Path]
 
@@ -29,12 +29,9 @@ def members_of(bundle: Bundle, *, form: str, top: str) -> Iterator[tuple[str, Pa
 
 def write_zip(out: IO[bytes], members: Members) -> None:
     """Write files alone, no folders, in their order."""
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
+    with zipfile.ZipFile(out, "w") as archive:
         for name, content in members.items():
             info = zipfile.ZipInfo(name, DATE)
             executable = isinstance(content, Path) and os.access(content, os.X_OK)
-            info.compress_type, info.external_attr = (
-                zipfile.ZIP_DEFLATED,
-                (0o755 if executable else 0o644) << 16,
-            )
-            archive.writestr(info, content if isinstance(content, bytes) else content.read_bytes())
+            info.external_attr = (0o755 if executable else 0o644) << 16
+            add_to_zip(archive, info, content)

@@ -117,9 +117,10 @@ def verify_again(
     machine.
     """
     story = context.story
-    with story.step("bundle"), _opened(path, asked, context) as (bundle, signed):
-        if signed is not None:
-            context.note(f"signed with the key {signed.key[:12]}…")
+    with story.step("bundle"), _opened(path, asked, context) as opened:
+        bundle = opened.bundle
+        if opened.signed is not None:
+            context.note(f"signed with the key {opened.signed.key[:12]}…")
         context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
         if not may_run(bundle, asked=asked.run, context=context):
             return Verification(status="not verified", reason=NOT_RUN)
@@ -145,6 +146,7 @@ def verify_again(
             if not ours:
                 require_promises(bundle, found)
                 found = replace(_at_all_levels(bundle, runner, found, options, context), said=said)
+            found = replace(found, said=(*found.said, *opened.unseen))
             require_used_files(bundle, runner.embed, context=context)
             runner.require_server(bundle)
             return found
@@ -167,7 +169,8 @@ def verify_on_devices(
     ``sign``.
     """
     story = context.story
-    with story.step("bundle"), _opened(path, asked, context) as (bundle, _):
+    with story.step("bundle"), _opened(path, asked, context) as opened:
+        bundle = opened.bundle
         context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")
         if not may_run(bundle, asked=asked.run, context=context):
             raise UsageError(
@@ -305,12 +308,12 @@ def check_device(
 
     Raises ``DeviceError`` where no record says so that was written here or is signed with ``asked.key``; the bundle need not be.
     """
-    with _opened(path, replace(asked, key=None), context) as (bundle, _):
+    with _opened(path, replace(asked, key=None), context) as opened:
         return require_device(
-            record or record_file_of(path, bundle.name),
-            bundle,
+            record or record_file_of(path, opened.bundle.name),
+            opened.bundle,
             wanted,
-            limits=_options(bundle, asked, context),
+            limits=_options(opened.bundle, asked, context),
             key=asked.key,
             store=context.store,
         )
@@ -345,9 +348,9 @@ def _at_all_levels(
 
 def check_signature(path: Path, asked: VerifyOptions, *, context: HostContext) -> Signed:
     """Check the signature with ``asked.key`` and every file of a bundle (or archive), and run nothing. Raises ``SignatureError``, ``BundleError``."""
-    with _opened(path, asked, context) as (_, signed):
-        assert signed is not None
-        return signed
+    with _opened(path, asked, context) as opened:
+        assert opened.signed is not None
+        return opened.signed
 
 
 def _limits(bundle: Bundle, context: HostContext) -> ModelOptions:
@@ -390,8 +393,18 @@ def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
     return ModelOptions(**{key: gate[key] for key in ("gate", *LIMITS) if key in gate})
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Opened:
+    """A bundle whose files, and signature where one is asked for, are right."""
+
+    bundle: Bundle
+    signed: Signed | None
+    unseen: tuple[str, ...]
+    """What came with it and is neither listed nor signed, in words."""
+
+
 @contextmanager
-def _opened(path: Path, asked: VerifyOptions, context: HostContext) -> Iterator[tuple[Bundle, Signed | None]]:
+def _opened(path: Path, asked: VerifyOptions, context: HostContext) -> Iterator[_Opened]:
     key, least_version = asked.key, asked.least_version
     if least_version is not None:
         require_numbers(least_version)
@@ -401,6 +414,7 @@ def _opened(path: Path, asked: VerifyOptions, context: HostContext) -> Iterator[
                 hint="--key names the public key",
             )
     outside = False
+    unseen: tuple[str, ...] = ()
     if path.is_file():
         # Before anything in it is looked at.
         outside = key is not None and require_signed_file(path, key)
@@ -411,9 +425,9 @@ def _opened(path: Path, asked: VerifyOptions, context: HostContext) -> Iterator[
                     f"{archive.name} is not signed: it holds {foreign(other)} beside the bundle, of which a signature in the bundle says nothing",
                     hint=f"the file's own signature is {signature_of(archive).name} beside it; or unpack the file, and verify its bundle's folder",
                 )
-            context.note(f"only the bundle in it is looked at: {archive.name} also holds {foreign(other)}")
+            unseen = (f"what {archive.name} holds beside the bundle: {other}",)
     bundle = open_bundle(path)
     signed = None if key is None else require_signed(bundle, key, outside=outside)
     if least_version is not None:
         require_version(bundle, least_version)
-    yield bundle, signed
+    yield _Opened(bundle=bundle, signed=signed, unseen=unseen)

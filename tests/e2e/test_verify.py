@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -71,12 +72,18 @@ def verified(
     ],
 )
 def test_the_folder_and_the_archive_of_every_target(
-    target: str, tiny: Callable[[str], Bundle], tiny_model: Path
+    target: str, tiny: Callable[[str], Bundle], tiny_model: Path, tmp_path: Path
 ) -> None:
     bundle = tiny(target)
     assert bundle.archive is not None
-    for path in (bundle.directory, bundle.archive):
+    package = tmp_path / "package.tar"
+    with tarfile.open(package, "w") as archive:
+        archive.add(bundle.directory, "bundle")
+        archive.add(__file__, "setup.py")
+    unseen = ("what package.tar holds beside the bundle: setup.py",)
+    for path in (bundle.directory, bundle.archive, package):
         found = verified(path, tiny_model)
+        assert found.said == (unseen if path == package else ())
         assert (found.status, found.texts) == ("passed", 200), found.reason
         assert found.mean_cosine > 0.98
 

@@ -1,10 +1,12 @@
-"""Archives with the same bytes for the same content: a tar under zstd or gzip, owner 0, one fixed time."""
+"""Archives with the same bytes for the same content: a tar under zstd or gzip, owner 0, one fixed time; members of zips."""
 
 import hashlib
 import io
 import os
+import shutil
 import struct
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ STRATEGIES = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED)
 of all-MiniLM-L6-v2's 23.1 under ``int8-download``, and 13.5 without). So each file is deflated both ways, and the shorter one taken."""
 PIECE = 64 << 20
 """Bytes of a member that are in memory at a time, and deflated by themselves."""
+SAMPLE = 8 << 20
+"""Bytes of a zip's member that are deflated both ways to choose one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +100,27 @@ def write_tgz(out: IO[bytes], entries: Iterable[TarEntry], *, mtime: int = MTIME
     return tar.hexdigest()
 
 
+def add_to_zip(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, content: Path | bytes, *, level: int = GZIP_LEVEL
+) -> None:
+    """Write a member of a zip, as it is at level 0, else deflated by the strategy that leaves fewer bytes of its beginning.
+
+    The same member gives the same bytes wherever Python has the same zlib.
+    """
+    with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
+        member.file_size = source.seek(0, os.SEEK_END)
+        source.seek(0)
+        head = source.read(SAMPLE)
+        member.compress_type = zipfile.ZIP_DEFLATED if level else zipfile.ZIP_STORED
+        with archive.open(member, "w") as out:
+            if level:
+                # A parameter for the strategy is what zipfile lacks.
+                strategy = min(STRATEGIES, key=lambda each: len(_deflated(head, each)))
+                out._compressor = _compressor(strategy, level)  # type: ignore[attr-defined]
+            out.write(head)
+            shutil.copyfileobj(source, out, 1 << 20)
+
+
 def tar_pieces(entries: Iterable[TarEntry], *, large: int) -> Iterator[bytes | Path]:
     """The same tar cut where files of at least ``large`` bytes begin and end: those files, and what lies between them."""
     between, size = bytearray(), 0
@@ -137,8 +162,12 @@ def _content(entry: TarEntry, size: int) -> IO[bytes]:
 
 def _deflated(piece: bytes, strategy: int) -> bytes:
     """Blocks that end at a byte, so that others may follow."""
-    compressor = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, GZIP_MEMORY, strategy)
+    compressor = _compressor(strategy)
     return compressor.compress(piece) + compressor.flush(zlib.Z_FULL_FLUSH)
+
+
+def _compressor(strategy: int, level: int = GZIP_LEVEL) -> "zlib._Compress":
+    return zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS, GZIP_MEMORY, strategy)
 
 
 def _add(tar: tarfile.TarFile, entry: TarEntry) -> int:

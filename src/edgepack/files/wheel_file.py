@@ -2,12 +2,14 @@
 
 import base64
 import hashlib
-import shutil
+import io
 import stat
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from edgepack.files.pack import add_to_zip
 
 DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -36,16 +38,12 @@ def _add(archive: zipfile.ZipFile, wanted: WheelMember, level: int) -> str:
     member = zipfile.ZipInfo(wanted.name, DATE)
     member.create_system = 3
     member.external_attr = (stat.S_IFREG | (0o755 if wanted.executable else 0o644)) << 16
-    if level:
-        member.compress_type, member._compresslevel = zipfile.ZIP_DEFLATED, level  # type: ignore[attr-defined]
-    if isinstance(wanted.content, bytes):
-        archive.writestr(member, wanted.content)
-        digest, size = hashlib.sha256(wanted.content), len(wanted.content)
-    else:
-        member.file_size = size = wanted.content.stat().st_size
-        with wanted.content.open("rb") as source, archive.open(member, "w") as out:
-            shutil.copyfileobj(source, out, 1 << 20)
-        with wanted.content.open("rb") as source:
-            digest = hashlib.file_digest(source, "sha256")
+    add_to_zip(archive, member, wanted.content, level=level)
+    with (
+        io.BytesIO(wanted.content)
+        if isinstance(wanted.content, bytes)
+        else wanted.content.open("rb") as source
+    ):
+        digest = hashlib.file_digest(source, "sha256")
     encoded = base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
-    return f"{wanted.name},sha256={encoded},{size}\n"
+    return f"{wanted.name},sha256={encoded},{member.file_size}\n"

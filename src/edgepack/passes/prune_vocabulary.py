@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.editor import edit
 from edgepack.models.graph.sample_inputs import lookups
-from edgepack.models.read.documents import padding_of
+from edgepack.models.read.documents import EDITED, padding_of
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.quantization.calibration import built_in_texts, read_texts
@@ -71,13 +71,20 @@ def prune_vocabulary(
         json.loads(minimal_json(source)),
     )
     padding = padding_of(source.config)
-    rows = used_rows(shipped, texts, padding=padding, wordless=bool(languages))
-    if lost := other_tokens(shipped, rows, texts):
+    try:
+        rows = used_rows(shipped, texts, padding=padding, wordless=bool(languages))
+        lost = other_tokens(shipped, rows, texts)
+        pruned = json.dumps(pruned_tokenizer(document, rows), ensure_ascii=False).encode()
+    except KeyError as error:
+        raise ModelError(
+            f"{FILE} names the token {error}, which its vocabulary has not", hint=EDITED
+        ) from error
+    if lost:
         raise ModelError(
             f"with the tokens of the corpus alone, {texts[lost[0]][:SHOWN]!r} would be cut up otherwise",
             hint="leave that text out of the corpus",
         )
-    material.files[FILE] = json.dumps(pruned_tokenizer(document, rows), ensure_ascii=False).encode()
+    material.files[FILE] = pruned
     others = built_in_texts()
     note(
         f"{len(rows)} of {len(vocabulary_of(document))} tokens kept: of {len(texts)} texts none is cut up otherwise, "
@@ -186,7 +193,13 @@ def with_rows(model: onnx.ModelProto, rows: list[int]) -> onnx.ModelProto:
         changed = deepcopy(node)
         for place, name in enumerate(node.input):
             if name in found:
-                changed.input[place] = editor.weight(f"{name}.kept", editor.array(name)[np.array(rows)])
+                table = editor.array(name)
+                if rows and rows[-1] >= len(table):
+                    raise ModelError(
+                        f"{FILE} has the token {rows[-1]}, and the embedding table {len(table)} rows",
+                        hint=EDITED,
+                    )
+                changed.input[place] = editor.weight(f"{name}.kept", table[np.array(rows)])
         editor.keep(changed)
     return editor.finish()
 

@@ -1,12 +1,14 @@
 """The tar that is made of entries, whole and in pieces."""
 
 import io
+import random
+import zipfile
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from edgepack.files.pack import TarEntry, tar_pieces, write_tarball
+from edgepack.files.pack import TarEntry, add_to_zip, tar_pieces, write_tarball
 
 
 @pytest.fixture
@@ -30,3 +32,36 @@ def test_pieces_are_the_tar(entries: list[TarEntry], large: int) -> None:
     assert b"".join(part if isinstance(part, bytes) else part.read_bytes() for part in parts) == whole
     files = [part.name for part in parts if isinstance(part, Path)]
     assert files == {1: ["b", "c", "d" * 120, "e"], 600: ["c", "e"], 10_000: []}[large]
+
+
+@pytest.mark.parametrize("sample", [1 << 10, 1 << 20])
+def test_a_member_of_a_zip_is_no_longer_than_zipfiles_own_and_weights_are_shorter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: int
+) -> None:
+    monkeypatch.setattr("edgepack.files.pack.SAMPLE", sample)
+    drawn = random.Random(1)
+    contents = {
+        "weights": bytes(int(drawn.gauss(128, 4)) & 255 for _ in range(1 << 17)),
+        "text": b" ".join(b"%d word" % (number % 700) for number in range(9000)),
+        "empty": b"",
+    }
+    made, usual = tmp_path / "made.zip", tmp_path / "usual.zip"
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, content in contents.items():
+            (tmp_path / name).write_bytes(content)
+            add_to_zip(archive, zipfile.ZipInfo(name), tmp_path / name)
+            add_to_zip(archive, zipfile.ZipInfo(f"{name} from memory"), content)
+            add_to_zip(archive, zipfile.ZipInfo(f"{name} as it is"), content, level=0)
+    with zipfile.ZipFile(usual, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    with zipfile.ZipFile(made) as archive, zipfile.ZipFile(usual) as others:
+        assert archive.testzip() is None
+        sizes = {each.filename: each.compress_size for each in archive.infolist()}
+        usually = {each.filename: each.compress_size for each in others.infolist()}
+        for name, content in contents.items():
+            assert archive.read(name) == archive.read(f"{name} as it is") == content
+            assert sizes[name] == sizes[f"{name} from memory"]
+            assert sizes[f"{name} as it is"] == len(content)
+            assert sizes[name] <= usually[name] * 1.01
+    assert sizes["weights"] < usually["weights"] * 0.9

@@ -207,6 +207,36 @@ def unigram() -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("padding", {"pad_id": 888888}, "names the token 888888, which its vocabulary has not"),
+        (
+            "added_tokens",
+            [{"id": 10**6, "content": "[X]"}],
+            r"has the token 1000000, and the embedding table \d+ rows",
+        ),
+    ],
+)
+def test_ids_that_no_row_is_of(
+    source: ModelSource, corpus: Path, key: str, value: Any, words: str, context: HostContext
+) -> None:
+    document = json.loads(source.tokenizer.read_text())
+    if key == "padding":
+        rest = {
+            "strategy": "BatchLongest",
+            "direction": "Right",
+            "pad_to_multiple_of": None,
+            "pad_type_id": 0,
+        }
+        document[key] = {**rest, "pad_token": "[PAD]", **value}
+    else:
+        document[key] += [{**document[key][0], **each} for each in value]
+    source.tokenizer.write_text(json.dumps(document))
+    with pytest.raises(ModelError, match=words):
+        prepare_model(source, options=steps(corpus), context=context)
+
+
 def test_unigram_pieces() -> None:
     document = unigram()
     kept = kept_tokens(document, {"▁hello", "▁wor", "ld"}, padding=1)

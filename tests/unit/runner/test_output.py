@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -109,6 +110,28 @@ def test_a_file_appears_whole_or_not_at_all(run: Run, tmp_path: Path) -> None:
     assert run("--output", str(path), "a cat").returncode == 0
     assert json.loads(path.read_bytes())[0]["text"] == "a cat"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+def test_what_a_killed_run_left_is_in_nobodys_way(sample: Path, tmp_path: Path) -> None:
+    """In a container a process has the same number each time."""
+    if is_for_windows(sample):
+        pytest.skip("wine gives other numbers than the shell's")
+    script = 'touch "$1.part-$$"; program=$0; exec "$program" --output "$1" "a cat"'
+    out = tmp_path / "out.json"
+    done = subprocess.run(["sh", "-c", script, command_of(sample)[0], str(out)], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"") and json.loads(out.read_bytes())
+    assert len([*tmp_path.glob("out.json.part-*")]) == 1
+
+
+def test_a_file_is_replaced_by_one_that_no_more_people_read(sample: Path, run: Run, tmp_path: Path) -> None:
+    if is_for_windows(sample):
+        pytest.skip("Windows has no such modes")
+    out = tmp_path / "out.json"
+    for mode in (0o600, 0o640, 0o644):
+        out.touch()
+        out.chmod(mode)
+        assert run("--output", str(out), "a cat").returncode == 0
+        assert stat.S_IMODE(out.stat().st_mode) == mode
 
 
 def test_an_output_that_cannot_be_made_is_named(run: Run) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import time
 from functools import partial
@@ -12,7 +13,15 @@ from zlib import adler32
 
 import numpy as np
 import pytest
-from tests.support.sample_program import Run, command_of, complaint, ended_by, run_program, vectors_of
+from tests.support.sample_program import (
+    Run,
+    command_of,
+    complaint,
+    ended_by,
+    is_for_windows,
+    run_program,
+    vectors_of,
+)
 from tests.support.wine import left_in
 
 pytestmark = pytest.mark.tools("c++", "python")
@@ -243,6 +252,16 @@ def test_rows_that_no_search_makes_are_damage(run: Run, notes: Path) -> None:
     with_rows(kept_of(notes), rows)
     done = run("search", "-k1", "--min=0.1", "cat", str(notes))
     assert (lines_of(done), done.stderr) == (NEAREST[:1], b"")
+
+
+def test_who_may_not_read_the_texts_may_not_read_their_vectors(sample: Path, run: Run, notes: Path) -> None:
+    if is_for_windows(sample):
+        pytest.skip("Windows has no such modes")
+    for mode in (0o600, 0o640):
+        notes.chmod(mode)
+        run("search", "cat", str(notes))
+        assert stat.S_IMODE(kept_of(notes).stat().st_mode) == mode
+        kept_of(notes).unlink()
 
 
 def test_vectors_of_other_texts_are_refused(run: Run, notes: Path) -> None:

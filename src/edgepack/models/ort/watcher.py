@@ -30,7 +30,15 @@ def main() -> None:
                     limits.pop(line["limit"], None)
                 else:
                     limits[line["limit"]] = line
-        elif passed := [each for each in limits.values() if processor_time(parent) > each["until"]]:
+            continue
+        try:
+            taken = processor_time(parent)
+        except OSError:  # it has just ended
+            return
+        passed = [each for each in limits.values() if taken > each["until"]]
+        if os.getppid() != parent:
+            return
+        if passed:
             end(parent, passed[0])
             return
 

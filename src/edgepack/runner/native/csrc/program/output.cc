@@ -1,6 +1,7 @@
 #include "program/output.h"
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -92,7 +93,7 @@ Output::~Output() {
     }
 }
 
-Error Output::open(const std::string *path) {
+Error Output::open(const std::string *path, unsigned mode) {
     struct stat status;
     if (!path) {
         descriptor_ = 1;
@@ -101,14 +102,19 @@ Error Output::open(const std::string *path) {
         return {};
     }
     std::string place = *path;
-    if (stat(path->c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    const bool there = stat(path->c_str(), &status) == 0;
+    if (there && !S_ISREG(status.st_mode)) {
         descriptor_ = ::open(place.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
     } else {
         final_ = real_path(place);
-        std::string beside = final_ + ".part-" + std::to_string(getpid());
+        // What replaces a file is not read by more people than that was.
+        if (there) mode = status.st_mode;
+        // Not by the process's number, which in a container is that of one that was killed.
+        auto now = std::chrono::steady_clock::now().time_since_epoch();
+        std::string beside = final_ + ".part-" + std::to_string(now.count());
         // Known to the handler before it is there: a signal may come between the two.
         if (beside.size() < sizeof unfinished) memcpy(unfinished, beside.c_str(), beside.size() + 1);
-        descriptor_ = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        descriptor_ = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode & 0666) | 0200);
         if (descriptor_ >= 0) temporary_ = beside;
         else unfinished[0] = 0;
     }

@@ -12,7 +12,7 @@ class Output {
 public:
     ~Output();
     // `path` null: standard output. A code of 7.
-    Error open(const std::string *path);
+    Error open(const std::string *path, unsigned mode = 0666);
     // Kept in memory until there is enough of it; what goes wrong is said by flush() and finish().
     void write(std::string_view bytes) {
         pending_ += bytes;

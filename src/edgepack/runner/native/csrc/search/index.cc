@@ -171,7 +171,7 @@ Error Index::write(const std::vector<float> &rows, bool same, size_t start) {
 
 // A new file, with the first rows as they are.
 Error Index::begin(size_t count) {
-    if (Error error = output_.open(&path_)) return error;
+    if (Error error = output_.open(&path_, mode)) return error;
     writing_ = true;
     output_.write(std::string(HEADER, ' '));
     append(kept_rows(0, count));

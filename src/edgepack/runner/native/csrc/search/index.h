@@ -22,6 +22,8 @@ public:
     // An empty `path` keeps nothing. `maker` is what decides a text's vector. Where the user did not ask for
     // the file, one that cannot be used is no error. A code of 3.
     Error open(const std::string &path, bool asked, const std::string &maker, size_t dimension);
+    // Of the texts: who may not read them may not read their vectors.
+    unsigned mode = 0666;
     // Unit vectors of the texts that follow those of the last call. A code of 7.
     Error vectors(const std::vector<Record> &records, const Make &make, std::vector<float> &rows);
     // Puts the file in its place where the texts are not just those that it had.

@@ -47,9 +47,10 @@ Error read_queries(const Options &options, std::vector<std::string> &queries) {
 }
 
 // Where the vectors of a file are kept; empty for what is no plain file.
-std::string beside(const Options &options) {
+std::string beside(const Options &options, unsigned &mode) {
     struct stat status;
     if (!options.has_input || stat(options.input.c_str(), &status) || !S_ISREG(status.st_mode)) return "";
+    mode = status.st_mode;
     return options.input + ".embed.npy";
 }
 
@@ -139,7 +140,7 @@ Error search(const Options &options, const Bundle &bundle, std::string &text) {
     const std::string passage = prefix("passage");
     size_t dimension = options.dim ? options.dim : bundle.dimension;
     Index index;
-    const std::string kept = options.has_index ? options.index : beside(options),
+    const std::string kept = options.has_index ? options.index : beside(options, index.mode),
                       maker = bundle.text("model", "embedder");
     if (!kept.empty() && maker.size() != MAKER)
         return fail(BUNDLE, "manifest.json does not name the embedder", COPY_AGAIN);
