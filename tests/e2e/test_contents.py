@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.quick import quick
 
 from edgepack.files.store import ENTRY_FILE, default_root
 from edgepack.foundry.link.postlink import MAP, linked_files
@@ -81,9 +82,7 @@ def test_everything_that_was_linked_is_named_and_nothing_else(
     assert {component for component, word in SEEN.items() if word not in sections} == set()
 
 
-@pytest.mark.parametrize(
-    "name", ["native_bundle", "frozen_bundle", pytest.param("web_bundle", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", quick(["native_bundle", "frozen_bundle", "web_bundle"], "native_bundle"))
 def test_the_bill_and_the_licences_name_the_same(name: str, request: pytest.FixtureRequest) -> None:
     folder: Path = request.getfixturevalue(name).directory / "LICENSES"
     text = (folder / "sbom.cdx.json").read_text()

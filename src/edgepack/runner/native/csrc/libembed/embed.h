@@ -7,6 +7,9 @@
  *
  * A bundle's files are mapped while it is open: replace its folder by a rename, never a file in it. A file that is cut short
  * under an open bundle ends the process with SIGBUS.
+ *
+ * After fork() a child may call these functions where no other thread was in one of them, and opens its bundles anew;
+ * else it may wait for ever.
  */
 #ifndef EMBED_H
 #define EMBED_H
