@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterator
 
 from edgepack.api import BundleError
 from edgepack.api.kit import Elf, ElfSegment, read_elf
-from edgepack.files.elf_reader import ELF64, ElfError, ElfSection
+from edgepack.files.elf_reader import ELF64, PT_LOAD, SHARED, SHF_ALLOC, SHT_NOBITS, ElfError, ElfSection
 
 PAGE = 0x1000
 WORDS_64_LITTLE = b"\x02\x01"
 """``ELFCLASS64`` and ``ELFDATA2LSB``."""
-SHARED, X86_64 = 3, 62
-"""``ET_DYN`` and ``EM_X86_64``."""
-PT_LOAD, PT_PHDR = 1, 6
-SHT_NOBITS = 8
-SHF_ALLOC = 2
+X86_64, PT_PHDR = 62, 6
+"""``EM_X86_64``, and the program headers themselves."""
 READ_ONLY = 4
 ZEROS = bytes(PAGE)
 WORTH_MAPPING = 4 * PAGE

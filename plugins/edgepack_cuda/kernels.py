@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from edgepack.api import BundleError
 from edgepack.api.kit import read_elf
-from edgepack.files.elf_reader import ElfError
+from edgepack.files.elf_reader import SHT_SYMTAB, ElfError
 from edgepack_cuda.fatbin import Code, Fatbin
 
-FUNCTION, SYMBOLS = 2, 2
-"""``STT_FUNC`` and ``SHT_SYMTAB``."""
+FUNCTION = 2
+"""``STT_FUNC``."""
 ANONYMOUS = re.compile(r"_GLOBAL__N__[0-9a-f]+_\d+_(\w+)_(cu|cpp|cuh|cc)_[0-9a-f]+")
 CUTLASS = re.compile(r"4arch4(Sm\d+)E")
 """Which generation of GPUs a template of CUTLASS is for: several are compiled for each GPU, and one is chosen when it runs."""
@@ -39,7 +39,7 @@ def functions_of(code: Code, section: bytes) -> Iterator[str]:
     if cubin[:4] != b"\x7fELF":
         return
     try:
-        yield from (name for name, info, _ in read_elf(cubin).symbols(SYMBOLS) if info & 15 == FUNCTION)
+        yield from (name for name, info, _ in read_elf(cubin).symbols(SHT_SYMTAB) if info & 15 == FUNCTION)
     except ElfError as error:
         raise BundleError(f"device code at {code.offset:#x} is damaged: {error}") from error
 

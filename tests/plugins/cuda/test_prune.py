@@ -16,9 +16,9 @@ from tests.support.cuda_libraries import UNITS, Unit, library
 from tests.support.recording_cudart import assert_registered, compile_recorder, registrations
 
 from edgepack.api import BundleError, TargetError
-from edgepack.files.elf_reader import ELF64
+from edgepack.files.elf_reader import ELF64, SHF_ALLOC, SHT_NOBITS
 from edgepack_cuda.fatbin import ENTRY, NO_CODE, Fatbin, fatbin_bytes, read_fatbins
-from edgepack_cuda.image import SHF_ALLOC, SHT_NOBITS, memory_of, punch, read_image
+from edgepack_cuda.image import memory_of, punch, read_image
 from edgepack_cuda.inspect import inspect_device_code
 from edgepack_cuda.lists import select_units
 from edgepack_cuda.prune import blobs_of, device_code, prune, runs_on

@@ -20,7 +20,7 @@ PLATFORM = "x86_64-linux-gnu.2.28"
 
 @pytest.mark.tools("zig")
 def test_what_is_shipped_is_for_the_sources_and_flags_of_today(context: HostContext) -> None:
-    """If not, a first build takes a minute longer: write it anew with bin/configured.py."""
+    """If not, a first build takes a minute longer: write it anew with bin/shipped.py configured."""
     toolchain = choose(Platform(os="linux", arch="x86_64", libc="glibc", glibc="2.28"), context=context)
     table = shipped(RELEASE, kind="minimal", platform=PLATFORM)
     assert table is not None and toolchain.platform == PLATFORM
@@ -55,7 +55,7 @@ def test_it_is_laid_where_it_belongs(
 @pytest.mark.tools("cmake", "ninja", "zig", "python")
 def test_cmake_still_makes_what_is_shipped(tmp_path: Path) -> None:
     root = Path(__file__).parents[4]
-    subprocess.run([sys.executable, root / "bin/configured.py", tmp_path], check=True, cwd=root)
+    subprocess.run([sys.executable, root / "bin/shipped.py", "configured", tmp_path], check=True, cwd=root)
     (made,) = tmp_path.iterdir()
     file = RELEASE.configured_file("minimal", PLATFORM)
     assert file is not None and made.read_bytes() == file.read_bytes()
