@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgepack.errors import ModelError
-from edgepack.operators.types import upstream
+from edgepack.models.ort.canonical import elements, session_in
 
 if TYPE_CHECKING:
     import onnx
@@ -69,7 +69,7 @@ def ort_format_version(model: Path) -> str:
             f"{model.name} is not a model in ORT format", hint="`edgepack bundle` makes one, model/model.ort"
         )
     try:
-        return str(_session(content).OrtVersion().decode())
+        return str(session_in(content).OrtVersion().decode())
     except (struct.error, IndexError, TypeError, AttributeError) as error:
         raise ModelError(f"{model.name} is damaged", hint="convert the model again") from error
 
@@ -83,22 +83,15 @@ def _write_onnx(model: onnx.ModelProto, destination: Path) -> None:
         onnx.save(model, str(destination))
 
 
-def _session(content: bytes | bytearray) -> Any:
-    return upstream("ort_flatbuffers_py.fbs.InferenceSession").InferenceSession.GetRootAs(content, 0)
-
-
 def _graphs(content: bytearray) -> Iterator[Any]:
     """The graph and the subgraphs of its nodes."""
-    queue = [_session(content).Model().Graph()]
+    queue = [session_in(content).Model().Graph()]
     while queue:
         graph = queue.pop()
         yield graph
-        for node in (graph.Nodes(index) for index in range(graph.NodesLength())):
-            for attribute in (node.Attributes(index) for index in range(node.AttributesLength())):
-                inner = [
-                    attribute.G(),
-                    *(attribute.Graphs(index) for index in range(attribute.GraphsLength())),
-                ]
+        for node in elements(graph, "Nodes"):
+            for attribute in elements(node, "Attributes"):
+                inner = [attribute.G(), *elements(attribute, "Graphs")]
                 queue.extend(found for found in inner if found is not None)
 
 

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from edgepack.errors import ModelError
-from edgepack.models.ort.flat import number, root, table, tables, target, text
+from edgepack.operators.types import upstream
 
 IDENTIFIER = b"ORTM"
+INCOMPLETE = "what ONNX Runtime wrote is not a whole ORT format file"
 ALIGNMENT = 64
 """Wider than anything in the file is aligned to; FlatBuffers align from the end, so that the whole must be a multiple."""
 
-# Places of fields in a vtable; the third of a session is deprecated.
-FIRST, SECOND, FOURTH = 4, 6, 10
+VERSION, MODEL = 4, 6
+"""Places of a session's fields in its vtable."""
 
 
 class KernelArgument(NamedTuple):
@@ -42,10 +43,10 @@ def canonical_ort(content: bytes) -> bytes:
     """The content of an ORT format file with its kernel types sorted, and nothing else changed."""
     if content[4:8] != IDENTIFIER:
         raise ModelError("what ONNX Runtime wrote is not an ORT format file")
-    session = root(content)
-    version, model, resolver = (target(session, field) for field in (FIRST, SECOND, FOURTH))
+    session = session_in(content)._tab
+    version, model = (_target(session, field) for field in (VERSION, MODEL))
     model_start = min(model, model - struct.unpack_from("<i", content, model)[0])
-    head, places = _write_head(read_kernels(content, resolver))
+    head, places = _write_head(read_kernels(content))
     padding = -(len(head) + len(content) - model_start) % ALIGNMENT
     front = bytearray(head + bytes(padding))
     for place, goal in zip(places, (version, model), strict=True):
@@ -53,19 +54,39 @@ def canonical_ort(content: bytes) -> bytes:
     return bytes(front) + content[model_start:]
 
 
-def read_kernels(content: bytes, resolver: int | None = None) -> Kernels:
-    """Kernels' types that a file states; ``resolver`` is where its table lies, when that is known."""
-    found = table(content, target(root(content), FOURTH) if resolver is None else resolver)
+def session_in(content: Any) -> Any:
+    """The table that all of an ORT format file hangs on, as ONNX Runtime's own bindings have it."""
+    return upstream("ort_flatbuffers_py.fbs.InferenceSession").InferenceSession.GetRootAs(content, 0)
+
+
+def elements(of: Any, vector: str) -> list[Any]:
+    """The tables of a vector."""
+    return [getattr(of, vector)(index) for index in range(getattr(of, f"{vector}Length")())]
+
+
+def read_kernels(content: bytes) -> Kernels:
+    """Kernels' types that a file states. Raises ``ModelError``."""
+    resolver = session_in(content).KernelTypeStrResolver()
+    if resolver is None:
+        raise ModelError(INCOMPLETE)
     return {
-        text(operator, FIRST): {
-            text(constraint, FIRST): [
-                KernelArgument(number(argument, FIRST, "<b"), number(argument, SECOND, "<I"))
-                for argument in tables(constraint, SECOND)
+        operator.OpId().decode(): {
+            constraint.KernelTypeStr().decode(): [
+                KernelArgument(argument.ArgType(), argument.Index())
+                for argument in elements(constraint, "Args")
             ]
-            for constraint in tables(operator, SECOND)
+            for constraint in elements(operator, "KernelTypeStrArgs")
         }
-        for operator in tables(found, FIRST)
+        for operator in elements(resolver, "OpKernelTypeStrArgs")
     }
+
+
+def _target(within: Any, field: int) -> int:
+    """Place that a field points at. Raises ``ModelError`` where it points at nothing."""
+    offset = within.Offset(field)
+    if offset == 0:
+        raise ModelError(INCOMPLETE)
+    return int(within.Indirect(within.Pos + offset))
 
 
 def _write_head(kernels: Kernels) -> tuple[bytes, tuple[int, int]]:
@@ -95,8 +116,8 @@ def _write_head(kernels: Kernels) -> tuple[bytes, tuple[int, int]]:
     builder.PrependUOffsetTRelativeSlot(3, resolver, 0)
     builder.Finish(builder.EndObject(), file_identifier=IDENTIFIER)
     head = bytes(builder.Output())
-    session = root(head)
-    return head, (session.Pos + session.Offset(FIRST), session.Pos + session.Offset(SECOND))
+    session = session_in(head)._tab
+    return head, (session.Pos + session.Offset(VERSION), session.Pos + session.Offset(MODEL))
 
 
 def _argument(builder: Any, argument: KernelArgument) -> int:

@@ -6,12 +6,8 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from edgepack.errors import ModelError, reason_of
-from edgepack.models.ort.canonical import IDENTIFIER
-from edgepack.models.ort.flat import integers, number, root, table_at, tables, text, vector_length
+from edgepack.models.ort.canonical import IDENTIFIER, elements, session_in
 
-MODEL, GRAPH, INITIALIZERS = 6, 18, 4
-NAME, SHAPE, TYPE, DATA = 4, 8, 10, 12
-"""Places of fields."""
 ORT, ONNX = ".ort", ".onnx"
 
 
@@ -48,12 +44,13 @@ def tensors_in(content: bytes | mmap) -> Iterator[Tensor]:
     """The constants of the main graph, of the content of a file in ORT format. Raises anything where it is damaged."""
     if not is_ort(content):
         raise ModelError("it is not in ORT format")
-    for tensor in tables(table_at(table_at(root(content), MODEL), GRAPH), INITIALIZERS):
+    for tensor in elements(session_in(content).Model().Graph(), "Initializers"):
         yield Tensor(
-            name=text(tensor, NAME),
-            type=_type(number(tensor, TYPE, "<i")),
-            shape=integers(tensor, SHAPE),
-            bytes=vector_length(tensor, DATA),
+            name=tensor.Name().decode(),
+            type=_type(tensor.DataType()),
+            # Of a damaged file's billions of dimensions, NumPy finds at once that they are not there.
+            shape=tuple(map(int, tensor.DimsAsNumpy())) if tensor.DimsLength() else (),
+            bytes=tensor.RawDataLength(),
         )
 
 
