@@ -14,11 +14,10 @@ from edgepack.errors import ModelError
 from edgepack.operators.types import upstream
 
 IDENTIFIER = b"ORTM"
-INCOMPLETE = "what ONNX Runtime wrote is not a whole ORT format file"
 ALIGNMENT = 64
 """Wider than anything in the file is aligned to; FlatBuffers align from the end, so that the whole must be a multiple."""
 
-VERSION, MODEL = 4, 6
+VERSION, MODEL, RESOLVER = 4, 6, 10
 """Places of a session's fields in its vtable."""
 
 
@@ -66,9 +65,8 @@ def elements(of: Any, vector: str) -> list[Any]:
 
 def read_kernels(content: bytes) -> Kernels:
     """Kernels' types that a file states. Raises ``ModelError``."""
-    resolver = session_in(content).KernelTypeStrResolver()
-    if resolver is None:
-        raise ModelError(INCOMPLETE)
+    session = session_in(content)
+    _target(session._tab, RESOLVER)
     return {
         operator.OpId().decode(): {
             constraint.KernelTypeStr().decode(): [
@@ -77,7 +75,7 @@ def read_kernels(content: bytes) -> Kernels:
             ]
             for constraint in elements(operator, "KernelTypeStrArgs")
         }
-        for operator in elements(resolver, "OpKernelTypeStrArgs")
+        for operator in elements(session.KernelTypeStrResolver(), "OpKernelTypeStrArgs")
     }
 
 
@@ -85,7 +83,7 @@ def _target(within: Any, field: int) -> int:
     """Place that a field points at. Raises ``ModelError`` where it points at nothing."""
     offset = within.Offset(field)
     if offset == 0:
-        raise ModelError(INCOMPLETE)
+        raise ModelError("what ONNX Runtime wrote is not a whole ORT format file")
     return int(within.Indirect(within.Pos + offset))
 
 
