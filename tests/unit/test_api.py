@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.support.interface import INTERFACES
 
+from edgepack.api import former
+
 pytestmark = pytest.mark.tools("python")
 
 MOST = 45
@@ -65,3 +67,12 @@ def test_importing_it_imports_nothing_else(module: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     expected = {"edgepack.api", "edgepack.api.names", module}
     assert set(ast.literal_eval(done.stdout)) == expected
+
+
+def test_a_name_of_the_interface_before_is_found_with_a_warning() -> None:
+    kit = import_module("edgepack.api.kit")
+    assert not set(former.HOMES) & set(kit.__all__)
+    for name, home in former.HOMES.items():
+        with pytest.warns(DeprecationWarning, match=f"{name} is no longer in edgepack.api.kit") as warned:
+            assert getattr(kit, name) is getattr(import_module(home), name)
+        assert warned[0].filename == __file__

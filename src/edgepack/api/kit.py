@@ -11,13 +11,13 @@
   ``word_of_bundle`` says whose word its report is.
 - Tables for the terminal: ``table``, ``add_row``. Data kept as TOML: ``load_toml``, ``read_table``.
 
-This is interface 3.
+This is interface 3. Names of the one before are found for one release, with a warning (``edgepack.api.former``).
 """
 
-from edgepack.api.names import homes, listing, lookup
+from edgepack.api.names import former, homes, listing, lookup
 
 HOMES = homes(__file__)
 __all__ = sorted(HOMES)
 INTERFACE = 3
-__getattr__ = lookup(__name__, HOMES)
+__getattr__ = lookup(__name__, HOMES, former)
 __dir__ = listing(HOMES)

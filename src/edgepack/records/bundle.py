@@ -1,7 +1,8 @@
 """A runner, and the bundle that it goes into."""
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,17 @@ class RunnerArtifact:
     """What the host runs: it reads JSON lines, each with a ``text``, and writes one line each with its ``embedding``
     (docs/runner.md). A word that is a path in the bundle stands for that file; a first word that is none is a program of the
     host's (``node``). Empty: ``program --jsonl --out jsonl``. ``None``: no host can run it, and it is never verified."""
+    gives: InitVar[tuple[str, ...]] = ()
+    """``outputs`` as it was called before; edgepack 0.3 ends it."""
+
+    def __post_init__(self, gives: tuple[str, ...]) -> None:
+        if gives:
+            warnings.warn(
+                "RunnerArtifact(gives=…) is outputs=… now; edgepack 0.3 ends it",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+            object.__setattr__(self, "outputs", gives)
 
 
 @dataclass(frozen=True, kw_only=True)
