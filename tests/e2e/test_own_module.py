@@ -100,9 +100,13 @@ def test_a_gate_without_it_notices(
 @pytest.mark.parametrize(
     ("text", "options", "words"),
     [
-        (None, (), "there is no file"),
-        ("import numpy", (), "cannot be loaded: ModuleNotFoundError: No module named 'numpy'"),
-        (HOOKS, ("--set", "runner=native"), "runner.module goes with the frozen runner"),
+        (None, ("-t", "linux-x86"), "there is no file"),
+        (
+            "import numpy",
+            ("-t", "linux-x86"),
+            "cannot be loaded: ModuleNotFoundError: No module named 'numpy'",
+        ),
+        (HOOKS, ("-t", "linux-x86", "--set", "runner=native"), "runner.module goes with the frozen runner"),
         (HOOKS, ("-t", "linux-x86-min"), "runner.module goes with the frozen runner"),
     ],
 )
@@ -112,7 +116,7 @@ def test_what_cannot_be_is_said_in_two_lines(
     if text is not None:
         (tmp_path / "hooks.py").write_text(text)
     done = edgepack(
-        *("bundle", "-t", "linux-x86", "-m", str(tiny_model), "--offline", "-o", str(tmp_path / "dist")),
+        *("bundle", "-m", str(tiny_model), "--offline", "-o", str(tmp_path / "dist")),
         *("--set", f"runner.module={tmp_path / 'hooks.py'}"),
         *options,
     )

@@ -81,7 +81,8 @@ class Watch:
     def __call__(self, event: str, values: tuple[object, ...]) -> None:
         if self.doors is None:
             return
-        if event in STARTS and str(WATCHER) not in map(str, values[1] if isinstance(values[1], list) else ()):
+        words = values[1] if len(values) > 1 and isinstance(values[1], list) else []
+        if event in STARTS and str(WATCHER) not in map(str, words):
             program = values[STARTS[event]]
             self.doors.check_program(program.decode() if isinstance(program, bytes) else str(program))
         elif event in CONNECTS:
