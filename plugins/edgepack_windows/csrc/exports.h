@@ -7,5 +7,7 @@ EXPORT(int, embed_scores, (const void *bundle, const char *query, const char *co
 EXPORT(int, embed_outputs, (const void *bundle, const char *const *texts, const size_t *lengths, size_t count, float *vectors, void *sparse, void *multi_vector, char *error, size_t size), (bundle, texts, lengths, count, vectors, sparse, multi_vector, error, size))
 EXPORT(int, embed_tokens, (const void *bundle, const char *text, const size_t *length, uint32_t *ids, size_t room, size_t *count, char *error, size_t size), (bundle, text, length, ids, room, count, error, size))
 EXPORT(int, embed_similarity, (const void *bundle, const char *const *texts, const size_t *lengths, double *similarity, char *error, size_t size), (bundle, texts, lengths, similarity, error, size))
+EXPORT(int, embed_chunks, (const void *bundle, const char *const *texts, const size_t *lengths, size_t count, size_t tokens, int late, void *chunks, char *error, size_t size), (bundle, texts, lengths, count, tokens, late, chunks, error, size))
+EXPORT_VOID(embed_free_chunks, (void *chunks), (chunks))
 EXPORT_VOID(embed_free_rows, (void *rows), (rows))
 EXPORT_VOID(embed_close, (void *bundle), (bundle))
