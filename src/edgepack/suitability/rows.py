@@ -83,7 +83,7 @@ def _with_choices(
     for made in known:
         foretold = expected(suited.source, passes_of(made.recipe, context)) if made.recipe else None
         if foretold is not None and WEIGHTS in made.parts:
-            size = _scaled(made.archive, made, suited, foretold, "zstd")
+            size = _scaled(made.download, made, suited, foretold, "zstd")
             choices.append(
                 Choice(
                     recipe=made.recipe,
@@ -121,7 +121,7 @@ def _foretold(row: Suitability, suited: Suited, made: Made) -> Suitability:
     # Of a model that is much smaller than the one that was measured this says nothing: not all weights are resident.
     return replace(
         row,
-        archive=_scaled(made.archive, made, suited, suited.expected, "zstd"),
+        archive=_scaled(made.download, made, suited, suited.expected, "zstd"),
         memory=memory if memory and memory > LEAST else None,
     )
 
@@ -131,4 +131,6 @@ def _scaled(size: int, made: Made, suited: Suited, foretold: Expected, kind: str
     weights, tokenizer = made.parts[WEIGHTS], made.parts.get(TOKENIZER, {"raw": 0, "zstd": 0})
     more = foretold.made / weights["raw"] - 1
     longer = suited.source.tokenizer.stat().st_size / made.tokenizer_json - 1
-    return round(size + more * weights[kind] + longer * tokenizer[kind])
+    # A page is sent under brotli, of which the parts' sizes are not kept.
+    share = size / sum(part[kind] for part in made.parts.values()) if made.first_visit else 1.0
+    return round(size + share * (more * weights[kind] + longer * tokenizer[kind]))

@@ -191,6 +191,15 @@ def test_targets_are_said_to_take_a_model_or_why_not(
     assert "--target linux-x86-min" in said["linux-x86-fast"].hint
 
 
+def test_of_a_page_what_a_visit_downloads_is_foretold(tmp_path: Path, context: HostContext) -> None:
+    """Its archive holds the model three times: as it is, and compressed in two ways."""
+    write_family(tmp_path, "bert")
+    rows = suitability(
+        ingest(str(tmp_path), context=context), context=only(("web-fast", "web-wasm"), context)
+    )
+    assert [row.archive is not None and 0 < row.archive < 1_000_000 for row in rows] == [True, True]
+
+
 @pytest.mark.parametrize("name", ["bert", "deberta", "static"])
 def test_what_is_recommended_is_what_bundle_takes(
     name: str, tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
