@@ -52,6 +52,8 @@ def join(files: Sequence[Path], destination: Path, *, context: BuildContext) -> 
 
 
 def _opened(file: Path, *, context: BuildContext) -> Part:
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}", hint=f"name {FORMS}")
     with tempfile.TemporaryDirectory(dir=context.work_dir) as folder:
         bundle = open_bundle(unpack_bundle(file, Path(folder) / "bundle"))
         library = bundle.directory / LIBRARY

@@ -31,7 +31,7 @@ def name_in(target: Target, form: str, *, key: str, pattern: re.Pattern[str], ex
     name = own.get(key, "")
     if {*own} - {key} or not isinstance(name, str) or (name and not pattern.fullmatch(name)):
         raise UsageError(
-            f"[x-{form}] says {dict(own)}",
+            f"[x-{form}] says " + ", ".join(f"{each} = {value!r}" for each, value in own.items()),
             hint=f'it takes {key}, the package\'s name, e.g. {key} = "{example}"',
         )
     return name

@@ -4,7 +4,6 @@ import os
 import platform
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.any_libc import compiled, nothing_asked
 from tests.support.bare_root import CHROOT, bare_root
-from tests.support.bundles import bundle_in, made_bundle
+from tests.support.bundles import bundle_in, made_bundle, unpack_tarball
 from tests.support.debian_packages import unpacked
 from tests.support.once import made_once
 from tests.support.small_models import write_small_bert
@@ -106,9 +105,8 @@ def test_a_program_with_any_c_library_has_the_bits_of_the_bundles(
 
 
 def test_a_program_with_the_bundle_and_musl_inside_has_the_same(device: Device, tmp_path: Path) -> None:
-    (package,) = device.bundle.directory.parent.glob("*-static.tgz")
-    with tarfile.open(package) as archive:
-        archive.extractall(tmp_path, filter="data")
+    (package,) = device.bundle.directory.parent.glob("*-static.tar.zst")
+    unpack_tarball(package, tmp_path)
     (folder,) = tmp_path.iterdir()
     target = Platform(os="linux", arch=device.arch, libc="musl")
     compiled(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.bare_root import CHROOT
-from tests.support.bundles import bundle_in, made_bundle
+from tests.support.bundles import bundle_in, made_bundle, unpack_tarball
 from tests.support.command import edgepack
 from tests.support.languages import go, newest_java, required, rust_1_63
 from tests.support.once import made_once
@@ -367,8 +367,7 @@ def linked_in_go(folder: Path, library: Path) -> Path:
 def test_a_program_with_the_bundle_inside_has_the_programs_bits(
     linked: Callable[[Path, Path], Path], packed: Bundle, tmp_path: Path
 ) -> None:
-    with tarfile.open(beside(packed, "*-static.tgz")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack_tarball(beside(packed, "*-static.tar.zst"), tmp_path)
     (library,) = tmp_path.iterdir()
     program = linked(tmp_path, library)
     # In C, the bundle's folder is opened, too.

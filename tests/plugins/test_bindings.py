@@ -349,5 +349,7 @@ def test_what_cannot_be_joined(bundle: Bundle, context: HostContext, tmp_path: P
         assert not (tmp_path / "joined").exists()
     with pytest.raises(BundleError, match="not a bundle's archive"):
         join([Path(__file__)], tmp_path / "joined", context=context)
+    with pytest.raises(UsageError, match=r"there is no file nothing\.jar"):
+        join([Path("nothing.jar")], tmp_path / "joined", context=context)
     done = CliRunner().invoke(command, [str(aar), "-o", str(crate)])
     assert isinstance(done.exception, OutputError)

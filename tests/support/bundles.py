@@ -1,9 +1,11 @@
 """Real bundles, made by the real command from what is in the cache."""
 
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from edgepack.records.bundle import Bundle
 from tests.support.command import edgepack
@@ -35,3 +37,9 @@ def bundle_in(directory: Path) -> Bundle:
     made = open_bundle(directory)
     archive = made.directory.with_name(made.directory.name + ".tar.zst")
     return Bundle(directory=made.directory, manifest=made.manifest, archive=archive)
+
+
+def unpack_tarball(file: Path, folder: Path) -> None:
+    """A ``.tar.zst``, as tar and zstd unpack it."""
+    with zstandard.open(file, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        archive.extractall(folder, filter="data")

@@ -322,7 +322,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         manifest = parse_foreign(path.read_text(encoding="utf-8"))
         canonical(manifest)  # a half of a character has no bytes
     except (FileNotFoundError, NotADirectoryError) as error:
-        hint = "name a folder that edgepack bundle made, or its .tar.zst archive"
+        hint = "name a folder that edgepack bundle made; edgepack verify takes its archive, too"
         if not directory.exists():
             raise BundleError(f"there is no file or folder {directory}", hint=hint) from error
         if directory.is_file():

@@ -49,11 +49,13 @@ def write_tarball(
     level: int,
     window_log: int,
     weights: bool = False,
+    repeats: bool = False,
     advance: Callable[[int], None] | None = None,
 ) -> None:
     """Write the entries, in the order given, as one ``.tar.zst``; ``advance`` is told the bytes of content added.
 
     ``weights``: most of it is a model's weights, which repeat nothing, and no long search is made for repetitions.
+    ``repeats``: large parts of it stand in it once more, which the window is wide enough to find.
     Modes are 0644, 0755 for folders and what is executable.
     """
     import zstandard
@@ -64,6 +66,7 @@ def write_tarball(
         threads=os.cpu_count() or 1,
         job_size=JOB,
         write_checksum=True,
+        enable_ldm=repeats,
         **(SHORT_TABLES if weights else {}),
     )
     with (

@@ -34,6 +34,21 @@ def test_pieces_are_the_tar(entries: list[TarEntry], large: int) -> None:
     assert files == {1: ["b", "c", "d" * 120, "e"], 600: ["c", "e"], 10_000: []}[large]
 
 
+def test_what_stands_in_it_twice_is_hardly_sent_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with a model in a library and in the bundle; the bytes are the same with any number of threads."""
+    weights = random.Random(1).randbytes(20 << 20)
+    entries = [TarEntry(name="library", source=b"code" + weights), TarEntry(name="model", source=weights)]
+
+    def packed(processors: int) -> bytes:
+        monkeypatch.setattr("os.cpu_count", lambda: processors)
+        out = io.BytesIO()
+        write_tarball(out, entries, level=1, window_log=27, repeats=True)
+        return out.getvalue()
+
+    assert len(weights) < len(packed(1)) < 1.01 * len(weights)
+    assert packed(1) == packed(3)
+
+
 @pytest.mark.parametrize("sample", [1 << 10, 1 << 20])
 def test_a_member_of_a_zip_is_no_longer_than_zipfiles_own_and_weights_are_shorter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: int
