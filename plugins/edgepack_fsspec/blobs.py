@@ -37,11 +37,11 @@ def open_store(url: str) -> Blobs:
     scheme = url.partition("://")[0] if "://" in url else "file"
     # Of what is in the store nothing is remembered: others write there, too. Its own loop: workers may be threads of another one.
     options: dict[str, Any] = {} if scheme in ("file", "memory") else {"use_listings_cache": False}
-    if scheme in PUTS:
-        said = fsspec.config.conf.get(scheme, {}).get("client_kwargs", {})
-        # Proxies and passwords where downloads have theirs: the environment and ~/.netrc.
-        options["client_kwargs"] = {"trust_env": True, "trace_configs": [_elsewhere()], **said}
     try:
+        if scheme in PUTS:
+            said = fsspec.config.conf.get(scheme, {}).get("client_kwargs", {})
+            # Proxies and passwords where downloads have theirs: the environment and ~/.netrc.
+            options["client_kwargs"] = {"trust_env": True, "trace_configs": [_elsewhere()], **said}
         system, root = fsspec.url_to_fs(url, **options)
     except ImportError as error:
         raise MissingToolError(
