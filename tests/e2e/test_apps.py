@@ -346,10 +346,19 @@ def linked_in_c_with_its_c_library(folder: Path, library: Path) -> Path:
     return linked_in_c(folder, library, "-static")
 
 
-def linked_in_rust(folder: Path, library: Path) -> Path:
+def linked_in_rust(folder: Path, library: Path, **environment: str) -> Path:
     words = ("--edition", "2021", "-D", "warnings", "-L", f"native={library}/lib")
-    run(required("rustc"), *words, PROGRAMS / "linked.rs", "-o", folder / "app", cwd=folder)
+    run("rustc", *words, PROGRAMS / "linked.rs", "-o", folder / "app", cwd=folder, **environment)
     return folder / "app"
+
+
+def linked_in_rust_of_today(folder: Path, library: Path) -> Path:
+    required("rustc")
+    return linked_in_rust(folder, library)
+
+
+def linked_in_rust_1_63(folder: Path, library: Path) -> Path:
+    return linked_in_rust(folder, library, **rust_1_63())
 
 
 def linked_in_go(folder: Path, library: Path) -> Path:
@@ -362,7 +371,14 @@ def linked_in_go(folder: Path, library: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "linked", [linked_in_c, linked_in_c_with_its_c_library, linked_in_rust, linked_in_go]
+    "linked",
+    [
+        linked_in_c,
+        linked_in_c_with_its_c_library,
+        linked_in_rust_of_today,
+        linked_in_rust_1_63,
+        linked_in_go,
+    ],
 )
 def test_a_program_with_the_bundle_inside_has_the_programs_bits(
     linked: Callable[[Path, Path], Path], packed: Bundle, tmp_path: Path
