@@ -14,6 +14,7 @@ import pytest
 from tests.support.bare_root import CHROOT
 from tests.support.bundles import bundle_in, made_bundle, unpack_tarball
 from tests.support.command import edgepack
+from tests.support.dotnet import compiled_csharp
 from tests.support.languages import go, newest_java, required, rust_1_63
 from tests.support.once import made_once
 from tests.support.small_models import write_small_bert
@@ -230,6 +231,10 @@ def in_jar(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
     return [required("java"), *CHECKS, "-cp", f"{folder}:{jar}", "Main", library]
 
 
+def in_csharp(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    return compiled_csharp(folder, BINDINGS / "csharp/Bundle.cs", PROGRAMS / "Main.cs")
+
+
 def in_node(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
     for file in (BINDINGS / "node/index.mjs", PROGRAMS / "main.mjs"):
         shutil.copy(file, folder)
@@ -278,6 +283,7 @@ def in_npm(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
         in_java_by_a_library_of_its_own,
         in_jar,
         in_android,
+        in_csharp,
         in_node,
         in_npm,
     ],
