@@ -103,6 +103,7 @@ if TYPE_CHECKING:
 @common_options
 def bundle(
     click_context: click.Context,
+    /,
     target_name: str | None,
     model: str | None,
     recipe: str | None,
