@@ -39,7 +39,6 @@ class AndroidArchive:
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the archive; the same bundle and javac give the same bytes. Raises ``UsageError``, ``MissingToolError``, ``ToolError``."""
         require_library(bundle)
-        abi = ABIS[bundle.manifest["target"]["platform"]["arch"]]
         jar = context.work_dir / "classes.jar"
         with jar.open("wb") as out:
             write_zip(out, compiled("java", form="aar", context=context))
@@ -47,12 +46,18 @@ class AndroidArchive:
             "AndroidManifest.xml": MANIFEST.format(package=self.package, oldest=OLDEST).encode(),
             "R.txt": b"",
             "classes.jar": jar,
-            f"jni/{abi}/{Path(LIBRARY).name}": bundle.directory / LIBRARY,
+            library_in(bundle): bundle.directory / LIBRARY,
             "proguard.txt": RULES.encode(),
             **dict(members_of(bundle, form="aar", top=f"assets/{bundle.name}")),
         }
         with destination.open("wb") as out:
             write_zip(out, members)
+
+
+def library_in(bundle: Bundle) -> str:
+    """Where an archive has the bundle's library."""
+    arch = bundle.manifest["target"]["platform"]["arch"]
+    return f"jni/{ABIS.get(arch, arch)}/{Path(LIBRARY).name}"
 
 
 def create_aar(target: Target) -> AndroidArchive:

@@ -56,7 +56,6 @@ class Jar:
             "version": self.version,
             "model": escape(str(bundle.manifest["model"]["name"])),
         }
-        platform = bundle.manifest["target"]["platform"]
         top = f"{RESOURCES}/{artifact}"
         inside = dict(members_of(bundle, form=FORM, top=top))
         members: Members = {
@@ -64,8 +63,7 @@ class Jar:
             "META-INF/MANIFEST.MF": MANIFEST.format(**named).encode(),
             f"META-INF/maven/{group}/{artifact}/pom.xml": POM.format(**named).encode(),
             **compiled("java", "packed", form=FORM, context=context),
-            f"META-INF/native/{platform['os']}-{platform['arch']}/{Path(LIBRARY).name}": bundle.directory
-            / LIBRARY,
+            library_in(bundle): bundle.directory / LIBRARY,
             # No class can list what a jar holds.
             f"{top}.txt": "".join(f"{name.removeprefix(top)[1:]}\n" for name in inside).encode(),
             **inside,
@@ -76,6 +74,12 @@ class Jar:
     def _names(self, bundle: Bundle) -> tuple[str, str]:
         group, _, artifact = (self.name or f"{GROUP}:{name_of_model(bundle)}").partition(":")
         return group, artifact
+
+
+def library_in(bundle: Bundle) -> str:
+    """Where a jar has the bundle's library."""
+    platform = bundle.manifest["target"]["platform"]
+    return f"META-INF/native/{platform['os']}-{platform['arch']}/{Path(LIBRARY).name}"
 
 
 def create_jar(target: Target) -> Jar:
