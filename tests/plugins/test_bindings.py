@@ -351,6 +351,7 @@ def test_archives_of_two_processors_are_joined(
     assert joined.read_bytes() == once
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_what_cannot_be_joined(bundle: Bundle, context: HostContext, tmp_path: Path) -> None:
     aar = packed_as("aar", bundle, tmp_path / "aar", context)
     jar = packed_as("jar", for_arm(bundle, tmp_path / "arm"), tmp_path / "jar", context)
@@ -361,6 +362,9 @@ def test_what_cannot_be_joined(bundle: Bundle, context: HostContext, tmp_path: P
         ((aar, jar), "archives of different forms"),
         ((aar, other), "holds another model than"),
         ((aar, crate), "has no library of its bundle beside it"),
+        ((jar, planted(jar, "META-INF/native/linux-x86_64/libembed.so")), "or others besides"),
+        ((planted(aar, "jni/\x1b[31m/libembed.so"),), "or others besides"),
+        ((planted(aar, "jni/x86_64/libembed.so"),), "or others besides"),
     ):
         with pytest.raises(UsageError, match=words):
             join(files, tmp_path / "joined", context=context)
@@ -369,5 +373,32 @@ def test_what_cannot_be_joined(bundle: Bundle, context: HostContext, tmp_path: P
         join([Path(__file__)], tmp_path / "joined", context=context)
     with pytest.raises(UsageError, match=r"there is no file nothing\.jar"):
         join([Path("nothing.jar")], tmp_path / "joined", context=context)
+    for file, words in (
+        (planted(aar, "jni/../libembed.so"), "a path that leads out of it"),
+        (planted(aar, "R.txt"), "holds 'R.txt' twice"),
+        (planted(aar, "a.bin", bytes(300 << 20)), "unpacks to far more than its size lets expect"),
+        (damaged_in_proguard(aar), "is damaged: "),
+    ):
+        with pytest.raises(BundleError, match=words):
+            join([file], tmp_path / "joined", context=context)
+        assert not (tmp_path / "joined").exists()
     done = CliRunner().invoke(command, [str(aar), "-o", str(crate)])
     assert isinstance(done.exception, OutputError)
+
+
+def planted(file: Path, name: str, content: bytes = b"\x7fELF of a stranger") -> Path:
+    """A copy of an archive with a member more."""
+    made = Path(shutil.copy(file, file.with_name(f"{len(list(file.parent.iterdir()))}-{file.name}")))
+    with zipfile.ZipFile(made, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+    return made
+
+
+def damaged_in_proguard(file: Path) -> Path:
+    with zipfile.ZipFile(file) as archive:
+        at = archive.getinfo("proguard.txt").header_offset + 60
+    content = bytearray(file.read_bytes())
+    content[at] ^= 1
+    made = file.with_name("damaged.aar")
+    made.write_bytes(content)
+    return made
