@@ -6,8 +6,9 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
+from edgepack.bundles.packages import name_of_model, require_version, text_of_form
 from edgepack_bindings.classes import compiled
-from edgepack_bindings.naming import LIBRARY, name_in, name_of_model, require_library, require_version
+from edgepack_bindings.naming import LIBRARY, VERSION, require_library
 from edgepack_bindings.zips import Members, members_of, write_zip
 
 FORM = "jar"
@@ -88,6 +89,6 @@ def create_jar(target: Target) -> Jar:
             f"package form {FORM} requires a libembed of the engine's, which this target does not build",
             hint="--target linux-x86-fast --set library=true",
         )
-    require_version(target, FORM)
-    name = name_in(target, FORM, key="name", pattern=NAME, example="com.acme:embeddings")
-    return Jar(version=target.version, name=name)
+    require_version(target, VERSION, f"package form {FORM}")
+    hint = 'name, the package\'s name, e.g. name = "com.acme:embeddings"'
+    return Jar(version=target.version, name=text_of_form(target, FORM, "name", NAME, hint=hint))

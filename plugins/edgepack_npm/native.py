@@ -7,9 +7,9 @@ from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle, Platform, Target, UsageError
 from edgepack.api.axes import TarEntry, bundle_entries, write_tgz
+from edgepack.bundles.packages import name_of_model
 from edgepack_bindings.api import node_modules
 from edgepack_engine.api import needs_no_libc, node_addon
-from edgepack_npm.templates import package_name
 
 CPUS = {"x86_64": "x64", "aarch64": "arm64"}
 """Names of processors as Node has them."""
@@ -43,7 +43,7 @@ class NativePackage:
 
     def file_name(self, bundle: Bundle) -> str:
         """Name as npm itself gives tarballs, with the processor's, e.g. ``all-minilm-l6-v2-1.0.0-linux-x64.tgz``."""
-        name = package_name(bundle, self.name).lstrip("@").replace("/", "-")
+        name = (self.name or name_of_model(bundle)).lstrip("@").replace("/", "-")
         return f"{name}-{self.version}-linux-{CPUS[self.platform.arch]}.tgz"
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
@@ -54,7 +54,7 @@ class NativePackage:
 
     def _entries(self, bundle: Bundle, addon: Iterable[TarEntry]) -> Iterator[TarEntry]:
         """Files only: npm makes folders as it needs them."""
-        name, model = package_name(bundle, self.name), bundle.manifest["model"]
+        name, model = self.name or name_of_model(bundle), bundle.manifest["model"]
         cpu = CPUS[self.platform.arch]
         text = README.format(name=name, model=model["name"], dimension=model["dimension"], cpu=cpu)
         described = {

@@ -13,13 +13,14 @@ from typing import Any
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
 from edgepack.api.axes import TarEntry, bundle_entries, write_tgz
+from edgepack.bundles.packages import name_of_model, require_version, text_of_form
 from edgepack_npm.native import NativePackage, require_native
-from edgepack_npm.templates import filled, package_name
+from edgepack_npm.templates import filled
 from edgepack_npm.workerd import WORKERD, runs_in_workerd, workerd_entries
 
 TOP = "package"
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
-NAME = re.compile(r"(@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*")
+NAME = re.compile(r"(?!.{215})(@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*")
 """As npm takes them for new packages; 214 characters at most."""
 MODULE = "embed.mjs"
 NODE = ">=20"
@@ -97,7 +98,7 @@ class NpmPackage:
         }
 
     def _name(self, bundle: Bundle) -> str:
-        return package_name(bundle, self.name)
+        return self.name or name_of_model(bundle)
 
 
 def create_packager(target: Target) -> NpmPackage | NativePackage:
@@ -107,18 +108,9 @@ def create_packager(target: Target) -> NpmPackage | NativePackage:
         require_native(target)
     if target.builder == "web" and target.options.get("copies", True):
         raise UsageError("an npm package must not contain compressed copies", hint="--set copies=false")
-    if not VERSION.fullmatch(target.version):
-        raise UsageError(
-            f"{target.version!r} is not a valid version of an npm package",
-            hint='e.g. --set package.version="1.2.0"',
-        )
-    own = dict(target.extra.get("npm", {}))
-    name = own.pop("name", "")
-    if own or not isinstance(name, str) or (name and not (NAME.fullmatch(name) and len(name) <= 214)):
-        raise UsageError(
-            f"[x-npm] says {', '.join(own) or repr(name)}",
-            hint='it takes name, the package\'s, e.g. name = "@acme/embeddings"',
-        )
+    require_version(target, VERSION, "an npm package")
+    hint = 'name, the package\'s, e.g. name = "@acme/embeddings"'
+    name = text_of_form(target, "npm", "name", NAME, hint=hint)
     if native:
         return NativePackage(version=target.version, name=name, platform=target.platform)
     return NpmPackage(version=target.version, name=name)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
 import tarfile
 import tomllib
 import zipfile
@@ -20,6 +21,7 @@ from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.bundles.packages import make_packages, packagers_of
 from edgepack.errors import BundleError, MissingToolError, OutputError, UsageError
+from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import ModelOptions, Platform, Target
@@ -33,6 +35,7 @@ from edgepack_engine.static_library import create_packager
 
 pytestmark = pytest.mark.tools("c++", may=("gcc", "cc", "javac"))
 
+BINDINGS = Path(__file__).parents[2] / "plugins/edgepack_bindings"
 CALLS = ("open", "dimension", "texts", "tokens", "similarity", "close")
 NAMES = {"go": {"module": "example.com/acme/embeddings"}, "crate": {"name": "acme-embeddings"}}
 
@@ -256,20 +259,35 @@ def test_what_no_static_library_is_made_of() -> None:
             create_packager(replace(target("static-library", builder="engine"), **changes))
 
 
-def test_what_is_not_compiled_says_so_and_names_what_the_header_declares() -> None:
-    folder = Path(__file__).parents[2] / "plugins/edgepack_bindings"
-    source = (folder / "csharp/Bundle.cs").read_text(encoding="utf-8")
-    module = (folder / "swift/module.modulemap").read_text(encoding="utf-8")
+def test_the_functions_that_csharp_names_are_those_of_the_header() -> None:
+    source = (BINDINGS / "csharp/Bundle.cs").read_text(encoding="utf-8")
     header = source_files("libembed/embed.h")["libembed/embed.h"]
-    for text in (source, module):
-        assert text.startswith("// Not compiled here: ")
     declared = dict(re.findall(r"EMBED_API [\w ]+?[ *](embed_\w+)\(([^)]*)\)", header))
     named = dict(re.findall(r'Named<(\w+)>\("(embed_\w+)"\)', source))
     assert set(named.values()) == {f"embed_{name}" for name in CALLS}
     for kind, name in named.items():
         (parameters,) = re.findall(rf"delegate \w+ {kind}\((.*)\);", source)
         assert parameters.replace("[In, Out]", "").count(",") == declared[name].count(","), name
-    assert 'header "embed.h"' in module
+
+
+def test_clang_imports_the_module_by_which_swift_reads_the_header(tmp_path: Path) -> None:
+    """As Swift does it; Swift itself is not run."""
+    shutil.copy(BINDINGS / "swift/module.modulemap", tmp_path)
+    (tmp_path / "embed.h").write_text(source_files("libembed/embed.h")["libembed/embed.h"])
+    asked = "".join(f"    (void)&embed_{name};\n" for name in CALLS)
+    program = f"#pragma clang module import Libembed\nvoid asked(embed_bundle *bundle) {{\n{asked}    embed_close(bundle);\n}}\n"
+    (tmp_path / "main.c").write_text(program)
+    words = ["-fmodules", "-fmodules-cache-path=cache", "-fmodule-map-file=module.modulemap", "-Werror"]
+    done = subprocess.run(
+        [zig_program(), "cc", *words, "-c", "main.c", "-o", "main.o"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    # The linker is told of the library by the module.
+    assert b"lib\0embed\0" in (tmp_path / "main.o").read_bytes()
 
 
 ARM = {"os": "linux", "arch": "aarch64", "glibc": "2.28"}
