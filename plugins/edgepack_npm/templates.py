@@ -1,4 +1,4 @@
-"""What packages have in common: modules with what is the bundle's own filled in, and the tarball."""
+"""Parts that packages have in common: modules with what is the bundle's own filled in, and the tarball."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,7 +50,7 @@ def _entries(bundle: Bundle, texts: Mapping[str, str], beside: Iterable[TarEntry
 def described(
     bundle: Bundle, *, name: str, version: str, how: str, exports: Mapping[str, Any], **more: Any
 ) -> dict[str, Any]:
-    """What package.json says; ``exports`` stand before those of every package."""
+    """Content of package.json; ``exports`` stand before those of every package."""
     return {
         "name": name,
         "version": version,
