@@ -45,14 +45,14 @@ def write_native_sample(
         made = compile_together(library_sources(encoder), folder.with_name("libembed.so"), *flags)
         shutil.move(made, folder / "lib/libembed.so")
     shutil.rmtree(folder / "embed-sources", ignore_errors=True)
-    _listed(folder)
+    listed(folder)
     words = [str(folder / "embed"), "--out", "json", "--", *TEXTS]
     done = subprocess.run(words, capture_output=True, check=True)
     write_golden(folder, {record["text"]: record["embedding"] for record in json.loads(done.stdout)})
-    return Bundle(directory=folder, manifest=_listed(folder))
+    return Bundle(directory=folder, manifest=listed(folder))
 
 
-def _listed(folder: Path) -> dict[str, object]:
+def listed(folder: Path) -> dict[str, object]:
     """The manifest of what lies there, as that of a bundle without a runtime."""
     list_files(folder, library="")
     manifest = json.loads((folder / "manifest.json").read_text())
