@@ -18,7 +18,7 @@ from tests.support.any_libc import compiled, nothing_asked
 from tests.support.bundles import bundle_in, made_bundle
 from tests.support.command import edgepack
 from tests.support.debian_packages import unpacked
-from tests.support.languages import required
+from tests.support.languages import bring_javac, required
 from tests.support.once import made_once
 from tests.support.small_models import write_small_bert
 
@@ -33,7 +33,6 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow,
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(not shutil.which("javac"), reason="no javac on this machine"),
 ]
 
 TESTS = Path(__file__).parents[1]
@@ -63,6 +62,8 @@ class Made:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A small model's bundles for both processors, and what their archives are joined to."""
+    bring_javac()
+    required("javac")
 
     def make(folder: Path) -> None:
         (folder / "small-bert").mkdir()
