@@ -77,8 +77,8 @@ def make_delta(
 
 def write_delta(made: Made, destination: Path) -> None:
     """One plain tar, its list first: the same bytes for the same bundles. It is there when it is whole."""
-    contents = {LIST: write_plan(made.plan).encode(), **made.members}
-    entries = [TarEntry(name=name, source=content) for name, content in contents.items()]
+    entries = [TarEntry(name=LIST, source=write_plan(made.plan).encode())]
+    entries += [TarEntry(name=name, source=path) for name, path in made.members.items()]
     with written_beside(destination) as temporary, temporary.open("wb") as out:
         write_tar(out, entries, format=tarfile.USTAR_FORMAT)
 
