@@ -256,9 +256,11 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
             budget.require(member.file_size)
             mode = member.external_attr >> 16
             plain = stat.S_IFMT(mode) in (0, stat.S_IFREG)
+            # Java runs what a folder has for content; two bytes are deflated ones of nothing.
+            content = member.file_size or member.compress_size > 2
             yield ArchiveMember(
                 path=inside(member.filename.replace("\\", "/")),
-                kind="folder" if member.is_dir() else "file" if plain else "odd",
+                kind=("odd" if content else "folder") if member.is_dir() else "file" if plain else "odd",
                 size=member.file_size,
                 executable=bool(mode & 0o100),
                 link="",

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from edgepack.bundles.archive import unpack_bundle
+from edgepack.bundles.archive import lies_beside, unpack_bundle
 from edgepack.errors import BundleError, DownloadError, EdgepackError, ModelError
 from edgepack.fetch.unpack import unpack_download, unpack_matching
 from edgepack.files import archives
@@ -67,7 +67,7 @@ def zipped(entries: Sequence[Put]) -> bytes:
             info.filename = entry.name + ("/" if entry.kind == FOLDER else "")  # as it is, absolute or not
             info.external_attr = (ZIP_KINDS[entry.kind] | entry.mode) << 16
             info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, entry.link.encode() or entry.content)
+            archive.writestr(info, entry.link.encode() or (b"" if entry.kind == FOLDER else entry.content))
     return buffer.getvalue()
 
 
@@ -557,6 +557,17 @@ def test_a_zip_with_one_list_is_opened(tmp_path: Path, monkeypatch: pytest.Monke
             made.writestr("own", "y")
     with opened(tmp_path / "made.jar") as members:
         assert [str(member.path) for member in members] == ([] if form == "empty" else ["own"])
+
+
+def test_a_zips_folder_with_content_is_odd(tmp_path: Path) -> None:
+    """``java -cp`` runs a class of that name."""
+    with zipfile.ZipFile(tmp_path / "made.jar", "w") as made:
+        made.writestr(zipfile.ZipInfo("bundle/"), b"")
+        made.writestr(zipfile.ZipInfo("bundle/manifest.json"), b"{}")
+        made.writestr(zipfile.ZipInfo("Main.class/"), b"\xca\xfe\xba\xbe")
+    with opened(tmp_path / "made.jar") as members:
+        assert [member.kind for member in members] == ["folder", "file", "odd"]
+    assert lies_beside(tmp_path / "made.jar") == "Main.class"
 
 
 def test_a_zip_of_many_names_does_not_fill_the_memory(
