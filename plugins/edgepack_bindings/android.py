@@ -55,7 +55,7 @@ class AndroidArchive:
 
 
 def library_in(bundle: Bundle) -> str:
-    """Where an archive has the bundle's library."""
+    """Name in the archive of the bundle's library."""
     arch = bundle.manifest["target"]["platform"]["arch"]
     return f"jni/{ABIS.get(arch, arch)}/{Path(LIBRARY).name}"
 

@@ -77,7 +77,7 @@ class Jar:
 
 
 def library_in(bundle: Bundle) -> str:
-    """Where a jar has the bundle's library."""
+    """Name in the jar of the bundle's library."""
     platform = bundle.manifest["target"]["platform"]
     return f"META-INF/native/{platform['os']}-{platform['arch']}/{Path(LIBRARY).name}"
 

@@ -20,6 +20,7 @@ from tests.support.table_sample import write_native_sample
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.bundles.packages import make_packages, packagers_of
+from edgepack.context import BuildContext
 from edgepack.errors import BundleError, MissingToolError, OutputError, UsageError
 from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.plugins.context import HostContext
@@ -27,6 +28,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.target import ModelOptions, Platform, Target
 from edgepack.runner.native.sources import source_files
 from edgepack_bindings.android import create_aar
+from edgepack_bindings.classes import compiled
 from edgepack_bindings.commands import join as command
 from edgepack_bindings.jar import create_jar
 from edgepack_bindings.join import join
@@ -43,6 +45,26 @@ NAMES = {"go": {"module": "example.com/acme/embeddings"}, "crate": {"name": "acm
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return write_native_sample(tmp_path_factory.mktemp("bindings") / "a bundle", library=True)
+
+
+@pytest.fixture(scope="module")
+def java() -> dict[tuple[str, ...], dict[str, bytes | Path]]:
+    """Classes by their folders of sources, compiled once: javac takes two seconds of processor time."""
+    return {}
+
+
+@pytest.fixture
+def javac(java: dict[tuple[str, ...], dict[str, bytes | Path]], monkeypatch: pytest.MonkeyPatch) -> None:
+    required("javac")
+
+    def once(*folders: str, form: str, context: BuildContext) -> dict[str, bytes | Path]:
+        if folders not in java:
+            made = compiled(*folders, form=form, context=context)
+            java[folders] = {name: file.read_bytes() for name, file in made.items() if isinstance(file, Path)}
+        return java[folders]
+
+    for module in ("android", "jar"):
+        monkeypatch.setattr(f"edgepack_bindings.{module}.compiled", once)
 
 
 def target(form: str, **changed: object) -> Target:
@@ -123,10 +145,10 @@ def test_a_form_that_is_a_zip_refuses_links(bundle: Bundle, context: HostContext
         )
 
 
+@pytest.mark.usefixtures("javac")
 def test_a_jar_has_its_parts_and_is_the_same_each_time(
     bundle: Bundle, context: HostContext, tmp_path: Path
 ) -> None:
-    required("javac")
     asked = target("jar", builder="engine", extra={"jar": {"name": "com.acme:embeddings"}})
     (package,) = make_packages(bundle, packagers_of(asked, context), context=context)
     assert package.file.name == "embeddings-1.2.0.jar"
@@ -189,10 +211,10 @@ def test_a_bundle_without_the_library_is_refused(bundle: Bundle, context: HostCo
         list(make_packages(without, packagers_of(target("go"), context), context=context))
 
 
+@pytest.mark.usefixtures("javac")
 def test_an_archive_for_android_has_its_parts_and_is_the_same_each_time(
     bundle: Bundle, context: HostContext, tmp_path: Path
 ) -> None:
-    required("javac")
     asked = target("aar", builder="engine", extra={"aar": {"package": "com.acme.embeddings"}})
     (package,) = make_packages(bundle, packagers_of(asked, context), context=context)
     first = package.file.read_bytes()
@@ -309,7 +331,6 @@ def for_arm(bundle: Bundle, folder: Path, change: str = "") -> Bundle:
 
 
 def packed_as(form: str, bundle: Bundle, folder: Path, context: HostContext) -> Path:
-    required("javac")
     folder.mkdir()
     asked = target(form, builder="engine", extra={})
     packager = create_aar(asked) if form == "aar" else create_jar(asked)
@@ -318,6 +339,7 @@ def packed_as(form: str, bundle: Bundle, folder: Path, context: HostContext) -> 
     return file
 
 
+@pytest.mark.usefixtures("javac")
 @pytest.mark.parametrize(
     ("form", "folder", "names"),
     [
@@ -351,6 +373,7 @@ def test_archives_of_two_processors_are_joined(
     assert joined.read_bytes() == once
 
 
+@pytest.mark.usefixtures("javac")
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_what_cannot_be_joined(bundle: Bundle, context: HostContext, tmp_path: Path) -> None:
     aar = packed_as("aar", bundle, tmp_path / "aar", context)
