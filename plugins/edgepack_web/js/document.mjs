@@ -24,24 +24,24 @@ export function folderOf(url, own) {
 }
 
 /**
- * The texts of bundle.json: `kept`, as it was when everything that it names was fetched, and the promise `newest` of what the
- * host has, which without a network is the one that was kept. `keep` keeps one whose files are all there, and drops those of others.
+ * The texts of bundle.json: `kept`, as it was when everything that it names was fetched, and what asks the host for
+ * its `newest`, which without a network is the one that was kept. `keep` keeps one whose files are all there, and drops those of others.
  */
 export function readBundle(base, { cache, signal }) {
   const url = new URL("bundle.json", base);
   const kept = cache ? remembered(base) : undefined;
-  const newest = textOf(url, { signal }).catch(async (error) => {
-    const before = cache && !signal?.aborted && error.name === "DownloadError" ? await (await openKept(base))?.cached(url.href) : undefined;
-    if (before) return new TextDecoder().decode(before);
-    throw error;
-  });
-  newest.catch(() => {});
+  const newest = () =>
+    textOf(url, { signal }).catch(async (error) => {
+      const before = cache && !signal?.aborted && error.name === "DownloadError" ? await openKept(base)?.cached(url.href) : undefined;
+      if (before) return new TextDecoder().decode(before);
+      throw error;
+    });
   return { kept, newest, keep: (text) => (cache ? keep(base, url, text).catch(() => {}) : undefined) };
 }
 
 /** What it names stays; it is kept last, so that one that is kept is the only one that is there. */
 async function keep(base, url, text) {
-  const store = await openKept(base);
+  const store = openKept(base);
   const before = await store?.cached(url.href);
   if (!before || new TextDecoder().decode(before) !== text) {
     await store?.retain(new Set(JSON.parse(text).assets.map((path) => new URL(path, url).href)));

@@ -4,13 +4,22 @@
 
 const isScript = (url) => /\.(mjs|json)$/.test(url);
 const SUM = 8;
+/** Milliseconds after which a file that was read is closed: a worker has to wait for the browser while it closes one. */
+const LATER = 1000;
+// A module with one function: from one address to another of the memory that it imports, it adds four numbers at a time to four sums,
+// and these sums to four of places, and gives all eight. A browser runs a script's loop slowly at first, and this one at once.
+const ADDING = [
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 14, 1, 96, 2, 127, 127, 8, 127, 127, 127, 127, 127, 127, 127, 127, 2, 6, 1, 0, 0, 2, 0, 1, 3, 2, 1, 0, 7, 4, 1, 0,
+  0, 0, 10, 88, 1, 86, 1, 2, 123, 2, 64, 3, 64, 32, 0, 32, 1, 70, 13, 1, 32, 3, 32, 2, 32, 0, 253, 0, 2, 0, 253, 174, 1, 34, 2, 253, 174, 1, 33, 3,
+  32, 0, 65, 16, 106, 33, 0, 12, 0, 11, 11, 32, 2, 253, 27, 0, 32, 2, 253, 27, 1, 32, 2, 253, 27, 2, 32, 2, 253, 27, 3, 32, 3, 253, 27, 0, 32, 3, 253, 27,
+  1, 32, 3, 253, 27, 2, 32, 3, 253, 27, 3, 11,
+];
 const fileName = (url) => url.slice(url.lastIndexOf("/") + 1);
 
 /** Nothing in Node, on plain http, and where a browser forbids it (then even asking throws). */
-export async function openKept(base) {
+export function openKept(base) {
   try {
-    const cache = await globalThis.caches?.open(`edgepack:${base}`);
-    return cache && new Kept(cache, base);
+    return globalThis.caches && new Kept(base);
   } catch {
     return undefined;
   }
@@ -26,36 +35,51 @@ async function openFolder(base) {
 }
 
 class Kept {
-  #cache;
   #base;
-  #opened;
+  #openedCache;
+  #openedFolder;
 
-  constructor(cache, base) {
-    this.#cache = cache;
+  constructor(base) {
     this.#base = base;
+  }
+
+  /** Opened when it is needed: that takes longer than to read what is in files. */
+  get #cache() {
+    return (this.#openedCache ??= caches.open(`edgepack:${this.#base}`));
   }
 
   /** Nothing where there is none. */
   get #folder() {
-    return (this.#opened ??= openFolder(this.#base));
+    return (this.#openedFolder ??= openFolder(this.#base));
   }
 
-  /** What a file has of an address, as it was put there; nothing in Cache Storage alone, and where the browser's disk fails. */
-  async file(url) {
+  /** This, or nothing where it keeps nothing. */
+  ready() {
+    return this.#cache.then(() => this, () => undefined);
+  }
+
+  /**
+   * What a file has of an address, as it was put there, in `room`; nothing in Cache Storage alone, and where the browser's disk fails.
+   * @param {string} url @param {number} size @param {() => Promise<import("./assets.mjs").Room>} [room]  its errors are thrown
+   */
+  async file(url, size, room) {
+    const open = isScript(url) ? undefined : await openWhole(await this.#folder, fileName(url), size + SUM);
+    if (!open) return undefined;
+    let whole = false;
     try {
-      const folder = isScript(url) ? undefined : await this.#folder;
-      const bytes = await readWhole(await folder?.getFileHandle(fileName(url)));
-      const content = bytes.subarray(0, bytes.length - SUM);
-      return sumOf(content).every((byte, at) => byte === bytes[content.length + at]) ? content : undefined;
-    } catch {
-      return undefined;
+      const place = (await room?.()) ?? { bytes: new Uint8Array(size) };
+      whole = isWhole(open, place);
+      return whole ? place.bytes : undefined;
+    } finally {
+      if (whole) setTimeout(() => open.close(), LATER);
+      else open.close();
     }
   }
 
   /** What Cache Storage has of an address. */
   async cached(url) {
     try {
-      const found = await this.#cache.match(url);
+      const found = await (await this.#cache).match(url);
       return found && new Uint8Array(await found.arrayBuffer());
     } catch {
       return undefined;
@@ -65,7 +89,7 @@ class Kept {
   /** Throws where there is no room. */
   async put(url, body, type) {
     if (!isScript(url) && (await this.#write(fileName(url), body))) return;
-    await this.#cache.put(url, new Response(body, { headers: { "content-type": type } }));
+    await (await this.#cache).put(url, new Response(body, { headers: { "content-type": type } }));
   }
 
   async #write(name, bytes) {
@@ -87,36 +111,63 @@ class Kept {
 
   /** Drops all but these addresses. */
   async retain(urls) {
-    for (const request of await this.#cache.keys()) if (!urls.has(request.url)) await this.#cache.delete(request);
+    const cache = await this.#cache;
+    for (const request of await cache.keys()) if (!urls.has(request.url)) await cache.delete(request);
     const names = new Set([...urls].map(fileName));
     const folder = await this.#folder;
     for await (const name of folder?.keys() ?? []) if (!names.has(name)) await folder.removeEntry(name);
   }
 }
 
-/** Where a second reader is not let in, in a way that takes longer. */
-async function readWhole(handle) {
-  let open;
+/** A file of so many bytes, to be read; where a second reader is not let in, in a way that takes longer. */
+async function openWhole(folder, name, size) {
   try {
-    open = await handle.createSyncAccessHandle({ mode: "read-only" });
+    const handle = await folder.getFileHandle(name);
+    const open = await handle.createSyncAccessHandle({ mode: "read-only" }).catch(async () => inMemory(await (await handle.getFile()).arrayBuffer()));
+    if ((await open.getSize()) === size) return open;
+    open.close();
   } catch {
-    return new Uint8Array(await (await handle.getFile()).arrayBuffer());
+    // There is none.
   }
+  return undefined;
+}
+
+const inMemory = (buffer) => ({
+  getSize: () => buffer.byteLength,
+  read(into, { at }) {
+    into.set(new Uint8Array(buffer, at, into.length));
+    return into.length;
+  },
+  close() {},
+});
+
+/** Reads all of a file; whether it has its sum. */
+function isWhole(open, { bytes, memory }) {
+  const sum = new Uint8Array(SUM);
   try {
-    const bytes = new Uint8Array(await open.getSize());
-    open.read(bytes, { at: 0 });
-    return bytes;
-  } finally {
-    await open.close();
+    return open.read(bytes, { at: 0 }) + open.read(sum, { at: bytes.length }) === bytes.length + SUM && sumOf(bytes, memory).every((byte, at) => byte === sum[at]);
+  } catch {
+    return false;
   }
 }
 
 /** Fletcher's sum of numbers of 32 bits: it knows them and their places. */
-function sumOf(bytes) {
+function sumOf(bytes, memory) {
   const numbers = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
-  let sum = bytes.length;
-  let places = 0;
-  for (let at = 0; at < numbers.length; at++) places = (places + (sum = (sum + numbers[at]) | 0)) | 0;
-  for (let at = 4 * numbers.length; at < bytes.length; at++) places = (places + (sum = (sum + bytes[at]) | 0)) | 0;
+  let [at, sum, places] = memory ? quickSum(bytes, memory) : [0, bytes.length, 0];
+  for (; at < numbers.length; at++) places = (places + (sum = (sum + numbers[at]) | 0)) | 0;
+  for (at *= 4; at < bytes.length; at++) places = (places + (sum = (sum + bytes[at]) | 0)) | 0;
   return new Uint8Array(Int32Array.of(sum, places).buffer);
+}
+
+let adding;
+
+/** Of the numbers in whole fours: how many they are, their sum, and that of their places. */
+function quickSum({ byteOffset, length }, memory) {
+  adding ??= new WebAssembly.Module(new Uint8Array(ADDING));
+  const { exports } = new WebAssembly.Instance(adding, { "": { "": memory } });
+  const count = (length >> 4) << 2;
+  const [a, b, c, d, ...more] = exports[""](byteOffset, byteOffset + 4 * count);
+  const places = Math.imul(count, length) + 4 * more.reduce((all, each) => all + each) - b - 2 * c - 3 * d;
+  return [count, (length + a + b + c + d) | 0, places | 0];
 }
