@@ -24,18 +24,18 @@ export function folderOf(url, own) {
 }
 
 /**
- * The texts of bundle.json: `kept`, as it was when everything that it names was fetched, and what asks the host for
- * its `newest`, which without a network is the one that was kept. `keep` keeps one whose files are all there, and drops those of others.
+ * The texts of bundle.json: `kept`, as it was when everything that it names was fetched, and the promise `newest` of what the
+ * host has, which without a network is the one that was kept. `keep` keeps one whose files are all there, and drops those of others.
  */
 export function readBundle(base, { cache, signal }) {
   const url = new URL("bundle.json", base);
   const kept = cache ? remembered(base) : undefined;
-  const newest = () =>
-    textOf(url, { signal }).catch(async (error) => {
-      const before = cache && !signal?.aborted && error.name === "DownloadError" ? await openKept(base)?.cached(url.href) : undefined;
-      if (before) return new TextDecoder().decode(before);
-      throw error;
-    });
+  const newest = textOf(url, { signal }).catch(async (error) => {
+    const before = cache && !signal?.aborted && error.name === "DownloadError" ? await openKept(base)?.cached(url.href) : undefined;
+    if (before) return new TextDecoder().decode(before);
+    throw error;
+  });
+  newest.catch(() => {});
   return { kept, newest, keep: (text) => (cache ? keep(base, url, text).catch(() => {}) : undefined) };
 }
 

@@ -72,11 +72,11 @@ async function open(base, { signal, onProgress, ...asked }) {
     const options = { ...asked, threads: asked.threads ?? usualThreads(bundle, asked) };
     return new Embedder(base, bundle, options, await chooseRuntime(bundle, options));
   };
-  // A host seldom has another than was kept, which starts before it is asked.
+  // A host seldom has another than was kept, which starts while it is asked.
   const early = kept && (await made(kept).catch(() => {}));
   const begun = early?.begin({ signal, onProgress });
   begun?.catch(() => {});
-  const text = await newest().catch((error) => {
+  const text = await newest.catch((error) => {
     early?.close();
     throw error;
   });
