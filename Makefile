@@ -16,7 +16,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 LOCK := requirements/build.txt
 BUNDLE := dist/all-MiniLM-L6-v2-linux-x86-min
 
-.PHONY: bundle lock test test-judges test-all test-changed durations compile_commands fuzz checked fetched fetched-all lint docs docs-serve distributions clean gpu-kit test-gpu
+.PHONY: bundle lock test test-judges test-all test-changed durations compile_commands fuzz checked collected fetched fetched-all lint docs docs-serve distributions clean gpu-kit test-gpu
 
 bundle: $(VENV)/.installed
 	$(BIN)/edgepack bundle --target linux-x86-min --force
@@ -24,7 +24,7 @@ bundle: $(VENV)/.installed
 
 # Lint, types, and what tells a mistake within minutes: no PyTorch, few bundles, this processor alone.
 test: $(VENV)/.installed-test
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target checked fetched
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target checked fetched collected
 	$(PYTEST)
 
 # What independent implementations say: of vectors (and whether what is recorded of them still holds), clients, signatures.
@@ -58,6 +58,11 @@ checked: $(VENV)/.installed-test
 	$(MYPY)
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/zizmor --offline --quiet .
+
+# In a new clone the tests are compiled here, once and beside the types; else each test process compiles all of them for itself.
+# What is wrong with one is said by the run.
+collected: $(VENV)/.installed-test
+	@$(BIN)/pytest --collect-only --quiet --quiet > /dev/null 2>&1 || :
 
 # What the tests are not to fetch themselves.
 fetched: $(VENV)/.installed-test

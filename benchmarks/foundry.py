@@ -2,23 +2,32 @@
 
     .venv/bin/python benchmarks/foundry.py            # uses the kernel archive that is there
     .venv/bin/python benchmarks/foundry.py --cold     # compiles one from the sources first, in a cache of its own
+    .venv/bin/python benchmarks/foundry.py --headers 40
 
 Prints how long a runtime takes (cold, for a new operator list, for one that is there), what each build kind weighs, and
 how fast the reduced library runs the shipped model beside the stock library of the same version: both are loaded into one
 process and take turns, run by run, so that whatever else the machine does meets both alike; a round is a fresh process,
 its ratio that of the medians, and the figure is the median of the rounds.
+
+With ``--headers`` instead what precompiled headers save: so many files of the kernel archive in the cache, drawn from those that take a
+header, compiled with and without, paired, processor time; every object is compared with the other's by SHA-256. The time that the headers
+themselves take is counted whole, though a build of all files shares it among more.
 """
 
 import argparse
 import gzip
 import json
 import os
+import random
 import re
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,8 +37,10 @@ from rich.console import Console
 from rich.table import Table
 
 from edgepack.console import Story
-from edgepack.files.store import Store, default_root
+from edgepack.files.store import Store, default_root, sha256_of
+from edgepack.foundry.compile.archive import open_archive
 from edgepack.foundry.link.reduced_library import reduce_runtime
+from edgepack.foundry.toolchains.choose import choose
 from edgepack.models.find.source import ingest
 from edgepack.operators.config import required
 from edgepack.plugins.context import HostContext, host_context
@@ -79,8 +90,15 @@ def main() -> None:
     parser.add_argument("--cold", action="store_true", help="compile a kernel archive from its sources, too")
     parser.add_argument("--kinds", nargs="*", default=["minimal"], choices=KINDS)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the comparison of speeds")
+    parser.add_argument(
+        "--headers", type=int, metavar="FILES", help="what precompiled headers save, and no more"
+    )
     arguments = parser.parse_args()
     console = Console()
+    if arguments.headers:
+        with host_context(story=Story(quiet=True)) as context:
+            console.print("\n".join(_headers(arguments.headers, context)), soft_wrap=True)
+        return
     with host_context(story=Story()) as context:
         source = ingest(None, context=context)
         int8 = prepare_model(source, options=ModelOptions(recipe="int8"), context=context)
@@ -165,6 +183,47 @@ def _round(model: Path, batch: int, threads: int, *libraries: Path) -> list[floa
     words = [sys.executable, "-I", "-c", TIMER, model, *numbers, *libraries]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True)
     return list(json.loads(done.stdout))
+
+
+def _headers(count: int, context: HostContext) -> Iterator[str]:
+    """Lines on each set of headers, then on all together."""
+    archive = open_archive(kind="minimal", toolchain=choose(PLATFORM, context=context), context=context)
+    jobs = [job for name in sorted(archive.units) if (job := archive.job(name)).header]
+    folder = context.work_dir
+    headers: dict[str, tuple[Path, float]] = {}
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    different = []
+    for job in random.Random(1).sample(jobs, min(count, len(jobs))):
+        header = job.header
+        assert header is not None
+        if (name := header.name) not in headers:
+            source, made = folder / f"{name}.hpp", folder / f"{name}.pch"
+            source.write_text(header.text)
+            headers[name] = (made, _processor_time([*header.command, "-x", "c++-header", source, "-o", made]))
+        job = replace(job, object=folder / "x.o")
+        plain = _processor_time([*job.command, "-o", job.object])
+        digest = sha256_of(job.object)
+        taking = _processor_time([*job.command, "-include-pch", headers[name][0], "-o", job.object])
+        if sha256_of(job.object) != digest:
+            different.append(job.name)
+        for at, value in enumerate((1, plain, taking)):
+            sums[header.text.replace("#include ", "").replace("\n", " ")][at] += value
+    for text, (files, plain, taking) in sorted(sums.items()):
+        yield f"{files:3.0f} files {plain:7.1f} s → {taking:7.1f} s  {text}"
+    files, plain, taking = (sum(row[at] for row in sums.values()) for at in range(3))
+    making = sum(cost for _, cost in headers.values())
+    share = (taking + making * files / len(jobs)) / plain
+    yield f"{files:.0f} of {len(jobs)} files: {plain:.1f} s without, {taking:.1f} s with, headers {making:.1f} s"
+    yield f"with their share of the headers {share:.2f} of the time without; on {os.cpu_count()} processors"
+    yield f"objects that differ: {', '.join(different) or 'none'}"
+
+
+def _processor_time(command: list[str | Path]) -> float:
+    """Seconds of a command, its system's time included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _stock_library() -> Path:

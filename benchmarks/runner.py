@@ -8,15 +8,12 @@
 Every side is a process that turns lines into float32. They take turns, chunk by chunk, so that whatever else the machine
 does meets all alike; seconds by the clock and seconds of processor time are both told, for on a busy machine only the latter
 compare. fastembed gets the same model as fp32 ONNX from a folder, sentence-transformers the original weights on PyTorch; WordNet and
-the model are fetched, where they are not in the cache. The server is first asked by as many clients as it has room for, then, at random times, at 80 % of what it then held.
+the model are fetched, where they are not in the cache. Servers are compared by ``benchmarks/servers.py``.
 """
 
 import argparse
-import asyncio
 import json
 import os
-import random
-import resource
 import shutil
 import statistics
 import subprocess
@@ -37,14 +34,12 @@ from edgepack.console import Story
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.recipes.prepare import prepare_model
-from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.tasks.wordnet import retrieval_task
 
 CHUNK = 250
 STARTS = 11
-CLIENTS = 16
 TICKS = os.sysconf("SC_CLK_TCK")
 
 PEER = """
@@ -108,19 +103,16 @@ def main() -> None:
             sides += peers(source, lay_out(source, Path(folder), context), options)
         console.print(starts(sides))
         console.print(throughput(sides, sentences, source.dimension))
-    if not options.bundles_only:
-        console.print(asyncio.run(server(bundle, sentences, options)))
 
 
 def arguments() -> argparse.Namespace:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("bundle", type=Path)
     made.add_argument("--beside", type=Path, action="append", default=[], help="another bundle of that model")
-    made.add_argument("--bundles-only", action="store_true", help="no peers and no server")
+    made.add_argument("--bundles-only", action="store_true", help="no peers")
     made.add_argument("--peers", default=sys.executable, help="Python that has the peers (default: this one)")
     made.add_argument("--sentences", type=int, default=10_000, help="a multiple of 250")
     made.add_argument("--threads", type=int, default=2)
-    made.add_argument("--seconds", type=float, default=20.0, help="of each server measurement")
     return made.parse_args()
 
 
@@ -267,81 +259,6 @@ def cpu_of(pid: int) -> float:
 def peak_of(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
-
-
-async def server(bundle: Bundle, sentences: list[str], options: argparse.Namespace) -> Table:
-    """Latency of ``embed serve`` at 80 % of the requests a second that it holds."""
-    command = [str(bundle.program), "serve", "--port=0", f"--threads={options.threads}"]
-    process = await asyncio.create_subprocess_exec(*command, env={}, stderr=asyncio.subprocess.PIPE)
-    assert process.stderr is not None
-    port = int((await process.stderr.readline()).decode().rpartition(":")[2])
-    try:
-        held = await saturate(port, sentences, options.seconds)
-        rate = 0.8 * held
-        latencies = await at_rate(port, sentences, rate, options.seconds)
-        peak = peak_of(process.pid)
-    finally:
-        process.terminate()
-        await process.wait()
-    table = Table("embed serve", "requests/s", "p50 ms", "p99 ms", "p99 / p50", "peak MB")
-    p50, p99 = np.percentile(latencies, 50) * 1e3, np.percentile(latencies, 99) * 1e3
-    table.add_row(f"{CLIENTS} clients", f"{held:.1f}", "", "", "", f"{peak:.0f}")
-    row = (f"{rate:.1f}", f"{p50:.1f}", f"{p99:.1f}", f"{p99 / p50:.2f}")
-    table.add_row(f"80 % of that, {len(latencies)} requests", *row)
-    children = resource.getrusage(resource.RUSAGE_SELF)
-    table.caption = (
-        f"the clients' own processor time is in the same machine: {children.ru_utime:.0f} s in all"
-    )
-    return table
-
-
-async def ask(port: int, text: str, idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]) -> None:
-    """One request, on a connection that is kept."""
-    reader, writer = idle.pop() if idle else await asyncio.open_connection("127.0.0.1", port)
-    body = json.dumps({"input": text, "encoding_format": "base64"}).encode()
-    head = f"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    writer.write(head.encode() + body)
-    answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-    await reader.readexactly(int(answer.partition("content-length:")[2].split()[0]))
-    if " 200 " not in answer.partition("\r\n")[0]:
-        raise SystemExit(answer)
-    idle.append((reader, writer))
-
-
-async def saturate(port: int, sentences: list[str], seconds: float) -> float:
-    """Requests a second with ``CLIENTS`` that ask again as soon as they are answered."""
-    idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-    end = time.perf_counter() + seconds
-    count = 0
-
-    async def client() -> None:
-        nonlocal count
-        while time.perf_counter() < end:
-            await ask(port, random.choice(sentences), idle)
-            count += 1
-
-    await asyncio.gather(*(client() for _ in range(CLIENTS)))
-    return count / seconds
-
-
-async def at_rate(port: int, sentences: list[str], rate: float, seconds: float) -> list[float]:
-    """Seconds that each request took, from the moment when it was due, at random moments as of many strangers."""
-    idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-    latencies: list[float] = []
-
-    async def one(due: float) -> None:
-        await ask(port, random.choice(sentences), idle)
-        latencies.append(time.perf_counter() - due)
-
-    tasks = []
-    due = time.perf_counter()
-    end = due + seconds
-    while due < end:
-        await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        tasks.append(asyncio.create_task(one(due)))
-        due += random.expovariate(rate)
-    await asyncio.gather(*tasks)
-    return latencies
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
+from edgepack.bundles.packages import text_of_form
 from edgepack_bindings.classes import compiled
 from edgepack_bindings.naming import LIBRARY, require_library
 from edgepack_bindings.zips import Members, members_of, write_zip
@@ -38,7 +39,6 @@ class AndroidArchive:
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the archive; the same bundle and javac give the same bytes. Raises ``UsageError``, ``MissingToolError``, ``ToolError``."""
         require_library(bundle)
-        abi = ABIS[bundle.manifest["target"]["platform"]["arch"]]
         jar = context.work_dir / "classes.jar"
         with jar.open("wb") as out:
             write_zip(out, compiled("java", form="aar", context=context))
@@ -46,12 +46,18 @@ class AndroidArchive:
             "AndroidManifest.xml": MANIFEST.format(package=self.package, oldest=OLDEST).encode(),
             "R.txt": b"",
             "classes.jar": jar,
-            f"jni/{abi}/{Path(LIBRARY).name}": bundle.directory / LIBRARY,
+            library_in(bundle): bundle.directory / LIBRARY,
             "proguard.txt": RULES.encode(),
             **dict(members_of(bundle, form="aar", top=f"assets/{bundle.name}")),
         }
         with destination.open("wb") as out:
             write_zip(out, members)
+
+
+def library_in(bundle: Bundle) -> str:
+    """Name in the archive of the bundle's library."""
+    arch = bundle.manifest["target"]["platform"]["arch"]
+    return f"jni/{ABIS.get(arch, arch)}/{Path(LIBRARY).name}"
 
 
 def create_aar(target: Target) -> AndroidArchive:
@@ -63,11 +69,6 @@ def create_aar(target: Target) -> AndroidArchive:
             "package form aar requires a libembed that needs no C library, which this target does not build",
             hint="--target linux-arm64-fast --set library=true, or linux-x86-fast for the emulator",
         )
-    own = dict(target.extra.get("aar", {}))
-    package = own.pop("package", "edgepack.bundle")
-    if own or not isinstance(package, str) or not PACKAGE.fullmatch(package):
-        raise UsageError(
-            f"[x-aar] says {dict(target.extra['aar'])}",
-            hint='it takes package, the namespace of the archive, e.g. package = "com.acme.embeddings"',
-        )
-    return AndroidArchive(package=package)
+    hint = 'package, the namespace of the archive, e.g. package = "com.acme.embeddings"'
+    named = text_of_form(target, "aar", "package", PACKAGE, default="edgepack.bundle", hint=hint)
+    return AndroidArchive(package=named)

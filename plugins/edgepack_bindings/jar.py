@@ -6,8 +6,9 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
+from edgepack.bundles.packages import name_of_model, require_version, text_of_form
 from edgepack_bindings.classes import compiled
-from edgepack_bindings.naming import LIBRARY, name_in, name_of_model, require_library, require_version
+from edgepack_bindings.naming import LIBRARY, VERSION, require_library
 from edgepack_bindings.zips import Members, members_of, write_zip
 
 FORM = "jar"
@@ -55,7 +56,6 @@ class Jar:
             "version": self.version,
             "model": escape(str(bundle.manifest["model"]["name"])),
         }
-        platform = bundle.manifest["target"]["platform"]
         top = f"{RESOURCES}/{artifact}"
         inside = dict(members_of(bundle, form=FORM, top=top))
         members: Members = {
@@ -63,8 +63,7 @@ class Jar:
             "META-INF/MANIFEST.MF": MANIFEST.format(**named).encode(),
             f"META-INF/maven/{group}/{artifact}/pom.xml": POM.format(**named).encode(),
             **compiled("java", "packed", form=FORM, context=context),
-            f"META-INF/native/{platform['os']}-{platform['arch']}/{Path(LIBRARY).name}": bundle.directory
-            / LIBRARY,
+            library_in(bundle): bundle.directory / LIBRARY,
             # No class can list what a jar holds.
             f"{top}.txt": "".join(f"{name.removeprefix(top)[1:]}\n" for name in inside).encode(),
             **inside,
@@ -77,6 +76,12 @@ class Jar:
         return group, artifact
 
 
+def library_in(bundle: Bundle) -> str:
+    """Name in the jar of the bundle's library."""
+    platform = bundle.manifest["target"]["platform"]
+    return f"META-INF/native/{platform['os']}-{platform['arch']}/{Path(LIBRARY).name}"
+
+
 def create_jar(target: Target) -> Jar:
     """Raises ``UsageError`` for a target whose libembed has no JNI, or a version or name that no jar is of."""
     if target.builder != "engine" or target.platform.os != "linux" or not target.options.get("library"):
@@ -84,6 +89,6 @@ def create_jar(target: Target) -> Jar:
             f"package form {FORM} requires a libembed of the engine's, which this target does not build",
             hint="--target linux-x86-fast --set library=true",
         )
-    require_version(target, FORM)
-    name = name_in(target, FORM, key="name", pattern=NAME, example="com.acme:embeddings")
-    return Jar(version=target.version, name=name)
+    require_version(target, VERSION, f"package form {FORM}")
+    hint = 'name, the package\'s name, e.g. name = "com.acme:embeddings"'
+    return Jar(version=target.version, name=text_of_form(target, FORM, "name", NAME, hint=hint))

@@ -1,18 +1,21 @@
 """Archives of one model for several processors made one: what ``edgepack join`` does."""
 
-import copy
 import re
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgepack.api import BuildContext, UsageError
+from edgepack.api import BuildContext, BundleError, UsageError
 from edgepack.api.kit import open_bundle, unpack_bundle, written_beside
+from edgepack.files.archives import ArchiveMember, BadArchive, opened
 from edgepack.files.pack import add_to_zip
+from edgepack_bindings import android, jar
 from edgepack_bindings.naming import LIBRARY
+from edgepack_bindings.zips import info_of
 
 NATIVE = re.compile(rf"(jni|META-INF/native)/([^/]+)/{re.escape(Path(LIBRARY).name)}")
 """Where an aar and a jar have the library for a processor."""
@@ -22,33 +25,33 @@ FORMS = "archives that `edgepack bundle --as aar` or `--as jar` made"
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One of the archives."""
+    """One of the archives. Its library is that of its bundle, as the manifest lists it."""
 
     file: Path
     manifest: Mapping[str, Any]
-    libraries: Mapping[str, bytes]
-    """Name in the archive → content."""
+    place: str
+    """The library's name in the archive."""
+    library: bytes
 
 
 def join(files: Sequence[Path], destination: Path, *, context: BuildContext) -> tuple[str, ...]:
     """Write the first archive with the libraries of the others in it, too, and return the platforms.
 
     The bundle in it is the first one's. Raises ``UsageError`` for archives that do not belong together, ``BundleError`` for one
-    that holds no bundle.
+    that holds no bundle, or is damaged.
     """
     parts = [_opened(file, context=context) for file in files]
-    libraries: dict[str, bytes] = {}
+    known: set[str] = set()
     for part in parts:
         _require_same_model(parts[0], part)
-        for name, content in part.libraries.items():
-            if name in libraries:
-                raise UsageError(f"{part.file} is for {_platform(name)}, as one before it is")
-            libraries[name] = content
-    if len({name.partition("/")[0] for name in libraries}) > 1:
+        if part.place in known:
+            raise UsageError(f"{part.file} is for {_platform(part)}, as one before it is")
+        known.add(part.place)
+    if len({place.partition("/")[0] for place in known}) > 1:
         raise UsageError(f"these are archives of different forms; name {FORMS}, all of one form")
     with written_beside(destination) as temporary:
-        _write(parts[0], libraries, temporary)
-    return tuple(map(_platform, libraries))
+        _write(parts, temporary)
+    return tuple(map(_platform, parts))
 
 
 def _opened(file: Path, *, context: BuildContext) -> Part:
@@ -58,13 +61,27 @@ def _opened(file: Path, *, context: BuildContext) -> Part:
         bundle = open_bundle(unpack_bundle(file, Path(folder) / "bundle"))
         library = bundle.directory / LIBRARY
         own = library.read_bytes() if library.is_file() else None
-    libraries = {}
-    if zipfile.is_zipfile(file):
-        with zipfile.ZipFile(file) as archive:
-            libraries = {name: archive.read(name) for name in archive.namelist() if NATIVE.fullmatch(name)}
-    if own not in libraries.values():
-        raise UsageError(f"{file} has no library of its bundle beside it", hint=f"name {FORMS}")
-    return Part(file=file, manifest=bundle.manifest, libraries=libraries)
+    with _members(file) as members:
+        found = [
+            (str(each.path), b"".join(each.chunks())) for each in members if NATIVE.fullmatch(str(each.path))
+        ]
+    # A manifest says of one library what it is.
+    place = next((place for place, _ in found), "")
+    if found != [(place, own)] or place not in (android.library_in(bundle), jar.library_in(bundle)):
+        raise UsageError(
+            f"{file} has no library of its bundle beside it, or others besides", hint=f"name {FORMS}"
+        )
+    return Part(file=file, manifest=bundle.manifest, place=place, library=found[0][1])
+
+
+@contextmanager
+def _members(file: Path) -> Iterator[Iterator[ArchiveMember]]:
+    """Those of an archive, within limits of their size. Raises ``BundleError`` where one is damaged."""
+    try:
+        with opened(file) as members:
+            yield members
+    except BadArchive as error:
+        raise BundleError(f"{file} is damaged: {error}", hint=error.hint or "build it again") from error
 
 
 def _require_same_model(first: Part, other: Part) -> None:
@@ -81,18 +98,18 @@ def _model(manifest: Mapping[str, Any]) -> object:
     return manifest["edgepack"], manifest["model"].get("embedder"), files
 
 
-def _platform(name: str) -> str:
-    return name.split("/")[-2]
+def _platform(part: Part) -> str:
+    return part.place.split("/")[-2]
 
 
-def _write(first: Part, libraries: Mapping[str, bytes], destination: Path) -> None:
-    """Members keep their order and date; a library stands where the first archive has its own."""
-    rest = {name: content for name, content in libraries.items() if name not in first.libraries}
-    with zipfile.ZipFile(first.file) as source, zipfile.ZipFile(destination, "w") as out:
-        for member in source.infolist():
-            add_to_zip(out, copy.copy(member), source.read(member))
-            while rest and member.filename in first.libraries:
-                name = next(iter(rest))
-                beside = copy.copy(member)
-                beside.filename = name
-                add_to_zip(out, beside, rest.pop(name))
+def _write(parts: Sequence[Part], destination: Path) -> None:
+    """The first archive's members in their order; the other libraries stand behind its own."""
+    first, *others = parts
+    with _members(first.file) as members, zipfile.ZipFile(destination, "w") as out:
+        for member in members:
+            name = str(member.path)
+            if member.kind != "file" or name in out.NameToInfo:
+                raise BadArchive(f"it holds {name!r} twice, or not as a file")
+            add_to_zip(out, info_of(name, executable=member.executable), b"".join(member.chunks()))
+            for other in others if name == first.place else ():
+                add_to_zip(out, info_of(other.place, executable=member.executable), other.library)

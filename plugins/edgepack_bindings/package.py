@@ -8,7 +8,8 @@ from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
 from edgepack.api.axes import TarEntry, bundle_entries, write_tgz
-from edgepack_bindings.naming import name_in, name_of_model, require_library, require_version
+from edgepack.bundles.packages import name_of_model, require_version, text_of_form
+from edgepack_bindings.naming import VERSION, require_library
 from edgepack_bindings.zips import members_of, write_zip
 
 HEADER = "include/embed.h"
@@ -155,8 +156,9 @@ def _name(language: Language, target: Target) -> str:
             f"package form {form} requires libembed, which this target does not build",
             hint="--set library=true, of a target for Linux with glibc",
         )
-    require_version(target, form)
-    return name_in(target, form, key=language.key, pattern=language.names, example=language.example)
+    require_version(target, VERSION, f"package form {form}")
+    hint = f'{language.key}, the package\'s name, e.g. {language.key} = "{language.example}"'
+    return text_of_form(target, form, language.key, language.names, hint=hint)
 
 
 def _texts(language: Language, bundle: Bundle, *, name: str, version: str) -> dict[str, str]:

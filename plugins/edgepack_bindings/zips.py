@@ -31,7 +31,12 @@ def write_zip(out: IO[bytes], members: Members) -> None:
     """Write files alone, no folders, in their order."""
     with zipfile.ZipFile(out, "w") as archive:
         for name, content in members.items():
-            info = zipfile.ZipInfo(name, DATE)
             executable = isinstance(content, Path) and os.access(content, os.X_OK)
-            info.external_attr = (0o755 if executable else 0o644) << 16
-            add_to_zip(archive, info, content)
+            add_to_zip(archive, info_of(name, executable=executable), content)
+
+
+def info_of(name: str, *, executable: bool) -> zipfile.ZipInfo:
+    """A member to be."""
+    info = zipfile.ZipInfo(name, DATE)
+    info.external_attr = (0o755 if executable else 0o644) << 16
+    return info

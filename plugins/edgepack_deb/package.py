@@ -12,10 +12,12 @@ from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
 from edgepack.api.axes import TarEntry, bundle_entries, write_tarball
+from edgepack.bundles.packages import require_version, text_of_form
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armhf", "riscv64": "riscv64"}
 """What Debian calls them."""
 MAINTAINER = re.compile(r"[^<>\n]+ <[^<>\s]+@[^<>\s]+>")
+VERSION = re.compile(r"\d[A-Za-z0-9.+~-]*")
 HOME = "usr/lib/edgepack"
 MAGIC = b"!<arch>\n"
 LEVEL, WINDOW = 19, 23
@@ -72,18 +74,9 @@ def create_packager(target: Target) -> DebianPackage:
             f"a bundle for {platform.os} on {platform.arch} cannot be packed as a Debian package",
             hint=f"bundles for linux on {', '.join(ARCHITECTURES)} are",
         )
-    if not re.fullmatch(r"\d[A-Za-z0-9.+~-]*", target.version):
-        raise UsageError(
-            f"{target.version!r} is not a valid version of a Debian package",
-            hint='e.g. --set package.version="1.2.0"',
-        )
-    own = dict(target.extra.get("deb", {}))
-    maintainer = own.pop("maintainer", DebianPackage.maintainer)
-    if own or not isinstance(maintainer, str) or not MAINTAINER.fullmatch(maintainer):
-        raise UsageError(
-            f"[x-deb] says {', '.join(own) or repr(maintainer)}",
-            hint='it takes maintainer, e.g. maintainer = "Acme <packages@acme.example>"',
-        )
+    require_version(target, VERSION, "a Debian package")
+    hint, usual = 'maintainer, e.g. maintainer = "Acme <packages@acme.example>"', DebianPackage.maintainer
+    maintainer = text_of_form(target, "deb", "maintainer", MAINTAINER, default=usual, hint=hint)
     return DebianPackage(version=target.version, maintainer=maintainer)
 
 

@@ -7,18 +7,10 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import NoReturn, cast
 
-from edgepack.api import (
-    BuildContext,
-    Levels,
-    MissingToolError,
-    Operators,
-    PreparedModel,
-    RuntimeArtifact,
-    ToolError,
-    UsageError,
-)
-from edgepack.api.axes import X86_64, Emulator, LinuxPlatform, RuntimeOptions
-from edgepack.api.kit import Fit, Form, LevelProof, Release, Toolchain, zig_program
+from edgepack.api import BuildContext, MissingToolError, ToolError, UsageError
+from edgepack.api.axes import X86_64, LinuxPlatform, RuntimeOptions
+from edgepack.api.kit import Toolchain, zig_program
+from edgepack.foundry.program_platform import ProgramPlatform
 from edgepack.foundry.units import ProgramSources
 
 LINUX = LinuxPlatform(processor=X86_64)
@@ -102,73 +94,45 @@ def _below(folder: Traversable, place: str) -> Iterator[tuple[str, str]]:
             yield name, each.read_text(encoding="utf-8")
 
 
-def _no_runtimes() -> NoReturn:
-    raise UsageError("there is no ONNX Runtime for macOS here", hint="edgepack bundle --target macos-arm64")
+def macos() -> ProgramPlatform:
+    """macOS on arm64 and x86-64: programs with an encoder of their own."""
+    return ProgramPlatform(
+        os="macos",
+        architectures=tuple(OLDEST),
+        release=LINUX.release,
+        form=LINUX.form,
+        magic=MAGIC,
+        refusal="there is no ONNX Runtime for macOS here",
+        hint="edgepack bundle --target macos-arm64",
+        check=_check,
+        toolchain=_toolchain,
+        emulator=_no_emulator,
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
-class MacPlatform:
-    """macOS on arm64 and x86-64: programs with an encoder of their own, no ONNX Runtime."""
-
-    os: str = "macos"
-    libc: None = None
-    architectures: tuple[str, ...] = tuple(OLDEST)
-    processor: None = None
-    release: Release = LINUX.release
-    form: Form = LINUX.form
-    next_step: str = "{library}"
-
-    def check(self, options: RuntimeOptions) -> None:
-        if options.shared:
-            raise UsageError(
-                "there are no shared libraries for macOS here: no ONNX Runtime and no libembed",
-                hint="edgepack bundle --target macos-arm64, without library",
-            )
-        if options.glibc or options.platform.isa:
-            raise UsageError("programs for macOS have no glibc and no isa", hint="omit it")
-
-    def toolchain(self, options: RuntimeOptions, *, context: BuildContext) -> Toolchain:
-        zig = LINUX.toolchain(RuntimeOptions(), context=context)
-        made = MacToolchain(
-            program=zig_program(),
-            version=context.run([zig_program(), "version"]).strip(),
-            arch=options.platform.arch,
-            licenses={name: text for name, text in zig.licenses().items() if name.startswith(LICENSES)},
+def _check(options: RuntimeOptions) -> None:
+    if options.shared:
+        raise UsageError(
+            "there are no shared libraries for macOS here: no ONNX Runtime and no libembed",
+            hint="edgepack bundle --target macos-arm64, without library",
         )
-        # It compiles programs and no kernel archive: the host asks ``make_program`` of it alone.
-        return cast("Toolchain", made)
-
-    def reduce(self, needs: Operators, options: RuntimeOptions, *, context: BuildContext) -> RuntimeArtifact:
-        _no_runtimes()
-
-    def recognizes(self, file: Path) -> bool:
-        try:
-            with file.open("rb") as stream:
-                return stream.read(4) == MAGIC
-        except OSError:
-            return False
-
-    def prove(
-        self, model: PreparedModel, runtime: RuntimeArtifact, *, levels: Levels, context: BuildContext
-    ) -> tuple[LevelProof, ...]:
-        _no_runtimes()
-
-    def prove_file(
-        self, model: Path, library: Path, *, levels: Levels, context: BuildContext
-    ) -> tuple[LevelProof, ...]:
-        _no_runtimes()
-
-    def try_model(self, library: Path, model: Path, *, context: BuildContext) -> Fit:
-        _no_runtimes()
-
-    def emulator(self, *, context: BuildContext) -> Emulator:
-        raise MissingToolError(
-            "nothing here runs programs of macOS", hint="on a Mac: edgepack verify BUNDLE --on ssh://MAC"
-        )
-
-    def lay(self, runtime: RuntimeArtifact, folder: Path, *, context: BuildContext) -> None:
-        _no_runtimes()
+    if options.glibc or options.platform.isa:
+        raise UsageError("programs for macOS have no glibc and no isa", hint="omit it")
 
 
-def macos() -> MacPlatform:
-    return MacPlatform()
+def _toolchain(options: RuntimeOptions, *, context: BuildContext) -> Toolchain:
+    zig = LINUX.toolchain(RuntimeOptions(), context=context)
+    made = MacToolchain(
+        program=zig_program(),
+        version=context.run([zig_program(), "version"]).strip(),
+        arch=options.platform.arch,
+        licenses={name: text for name, text in zig.licenses().items() if name.startswith(LICENSES)},
+    )
+    # It compiles programs and no kernel archive: the host asks ``make_program`` of it alone.
+    return cast("Toolchain", made)
+
+
+def _no_emulator(*, context: BuildContext) -> NoReturn:
+    raise MissingToolError(
+        "nothing here runs programs of macOS", hint="on a Mac: edgepack verify BUNDLE --on ssh://MAC"
+    )

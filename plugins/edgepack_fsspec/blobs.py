@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from edgepack.api import MissingToolError, UsageError
+from edgepack.fetch.http import is_loopback, leads_here
 
 RENAMES = {"file", "local", "sftp", "ssh"}
 """Protocols of file systems where half a file can be seen while it is written, and renaming is one step."""
@@ -36,11 +37,11 @@ def open_store(url: str) -> Blobs:
     scheme = url.partition("://")[0] if "://" in url else "file"
     # Of what is in the store nothing is remembered: others write there, too. Its own loop: workers may be threads of another one.
     options: dict[str, Any] = {} if scheme in ("file", "memory") else {"use_listings_cache": False}
-    if scheme in PUTS:
-        said = fsspec.config.conf.get(scheme, {}).get("client_kwargs", {})
-        # Proxies and passwords where downloads have theirs: the environment and ~/.netrc.
-        options["client_kwargs"] = {"trust_env": True, **said}
     try:
+        if scheme in PUTS:
+            said = fsspec.config.conf.get(scheme, {}).get("client_kwargs", {})
+            # Proxies and passwords where downloads have theirs: the environment and ~/.netrc.
+            options["client_kwargs"] = {"trust_env": True, "trace_configs": [_elsewhere()], **said}
         system, root = fsspec.url_to_fs(url, **options)
     except ImportError as error:
         raise MissingToolError(
@@ -53,6 +54,20 @@ def open_store(url: str) -> Blobs:
     return Blobs(system=system, root=str(root).rstrip("/"), scheme=scheme)
 
 
+def _elsewhere() -> Any:
+    """Trace of aiohttp by which no server elsewhere sends a request, which may write, to a service of this machine."""
+    from aiohttp import TraceConfig
+
+    async def look(session: Any, context: Any, redirect: Any) -> None:
+        there = redirect.url.join(type(redirect.url)(redirect.response.headers.get("Location", "")))
+        if leads_here(there.host or "") and not is_loopback(redirect.url.host or ""):
+            raise OSError(f"it leads to {there.host}, which is this machine")
+
+    trace = TraceConfig()
+    trace.on_request_redirect.append(look)
+    return trace
+
+
 @dataclass(frozen=True, kw_only=True)
 class Blobs:
     """``edgepack.api.axes.BlobStore``."""
@@ -63,10 +78,20 @@ class Blobs:
     scheme: str
     folders: set[str] = field(default_factory=set)
     """Of a server of HTTP: those that it was told to make."""
+    sizes: dict[str, int | None] = field(default_factory=dict)
+    """What was last said of a file: nobody is listened to for more."""
 
     def get(self, name: str, destination: Path) -> bool:
+        from fsspec import Callback
+
+        most = self.sizes.pop(name) if name in self.sizes else self.size(name)
+
+        def look(size: int | None, value: int) -> None:
+            if value > (most or 0):
+                raise OSError(f"{name} is more than the {most or 0} bytes that the store says")
+
         try:
-            self.system.get_file(self._place(name), str(destination))
+            self.system.get_file(self._place(name), str(destination), callback=Callback(hooks={"": look}))
         except FileNotFoundError:
             return False
         return True
@@ -84,6 +109,7 @@ class Blobs:
         if found["type"] != "file":
             raise OSError(f"{name} is no file")  # a device has no end
         size: int | None = found.get("size")
+        self.sizes[name] = size
         return size
 
     def put(self, name: str, source: Path) -> None:

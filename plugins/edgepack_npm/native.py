@@ -1,21 +1,16 @@
 """The npm package of a bundle for Linux: an addon that is libembed itself, for Node, and the bundle beside it."""
 
-import json
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle, Platform, Target, UsageError
-from edgepack.api.axes import TarEntry, bundle_entries, write_tgz
+from edgepack.bundles.packages import name_of_model
 from edgepack_bindings.api import node_modules
 from edgepack_engine.api import needs_no_libc, node_addon
-from edgepack_npm.templates import package_name
+from edgepack_npm.templates import ENGINES, INDEX, described, write_package
 
 CPUS = {"x86_64": "x64", "aarch64": "arm64"}
 """Names of processors as Node has them."""
-NODE = ">=20"
-MTIME = 499162500
-"""As ``package.py`` has it."""
 README = """# {name}
 
 {model}, made by edgepack: text embeddings in Node under Linux on {cpu}, natively, with no other package.
@@ -43,46 +38,26 @@ class NativePackage:
 
     def file_name(self, bundle: Bundle) -> str:
         """Name as npm itself gives tarballs, with the processor's, e.g. ``all-minilm-l6-v2-1.0.0-linux-x64.tgz``."""
-        name = package_name(bundle, self.name).lstrip("@").replace("/", "-")
+        name = (self.name or name_of_model(bundle)).lstrip("@").replace("/", "-")
         return f"{name}-{self.version}-linux-{CPUS[self.platform.arch]}.tgz"
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the package; the same bundle and version give the same bytes. Raises ``MissingToolError``, ``ToolError``."""
         addon = tuple(node_addon(bundle, "package", platform=self.platform, context=context))
-        with destination.open("wb") as out:
-            write_tgz(out, self._entries(bundle, addon), mtime=MTIME)
-
-    def _entries(self, bundle: Bundle, addon: Iterable[TarEntry]) -> Iterator[TarEntry]:
-        """Files only: npm makes folders as it needs them."""
-        name, model = package_name(bundle, self.name), bundle.manifest["model"]
+        name, model = self.name or name_of_model(bundle), bundle.manifest["model"]
         cpu = CPUS[self.platform.arch]
+        document = described(
+            bundle,
+            name=name,
+            version=self.version,
+            how="native",
+            exports={".": INDEX},
+            os=["linux"],
+            cpu=[cpu],
+            engines=ENGINES,
+        )
         text = README.format(name=name, model=model["name"], dimension=model["dimension"], cpu=cpu)
-        described = {
-            "name": name,
-            "version": self.version,
-            "description": f"Text embeddings by {model['name']}, native, with no dependencies",
-            "license": "SEE LICENSE IN bundle/LICENSES/NOTICES.txt",
-            "type": "module",
-            "exports": {
-                ".": {"types": "./index.d.mts", "default": "./index.mjs"},
-                "./package.json": "./package.json",
-            },
-            "types": "./index.d.mts",
-            "os": ["linux"],
-            "cpu": [cpu],
-            "engines": {"node": NODE},
-        }
-        texts = {
-            "package.json": json.dumps(described, indent=2, ensure_ascii=False) + "\n",
-            "README.md": text,
-            **node_modules(),
-        }
-        for place, content in texts.items():
-            yield TarEntry(name=f"package/{place}", source=content.encode())
-        yield from addon
-        for entry in bundle_entries(bundle, top="package/bundle"):
-            if isinstance(entry.source, Path) and entry.source.is_file():
-                yield entry
+        write_package(bundle, destination, document, {"README.md": text, **node_modules()}, addon)
 
 
 def require_native(target: Target) -> None:

@@ -4,27 +4,20 @@ The bundle's folder lies in ``package/bundle``, as it is; beside it the modules 
 Bundles for browsers are WebAssembly; of those for Linux with the engine it is an addon.
 """
 
-import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
-from edgepack.api.axes import TarEntry, bundle_entries, write_tgz
+from edgepack.bundles.packages import name_of_model, require_version, text_of_form
 from edgepack_npm.native import NativePackage, require_native
-from edgepack_npm.templates import filled, package_name
+from edgepack_npm.templates import ENGINES, INDEX, described, filled, write_package
 from edgepack_npm.workerd import WORKERD, runs_in_workerd, workerd_entries
 
-TOP = "package"
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
-NAME = re.compile(r"(@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*")
+NAME = re.compile(r"(?!.{215})(@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*")
 """As npm takes them for new packages; 214 characters at most."""
 MODULE = "embed.mjs"
-NODE = ">=20"
-MTIME = 499162500
-"""1985-10-26: what npm itself writes, so that no file is from before 1980."""
 README = """# {name}
 
 {model} and what runs it, made by edgepack: text embeddings in Node, Bun, Deno and workerd, with no other package.
@@ -56,48 +49,25 @@ class NpmPackage:
         listed = {str(file["path"]): file["mode"] for file in bundle.manifest["files"]}
         if MODULE not in listed or "link" in listed.values():
             raise UsageError(f"an npm package requires a bundle with {MODULE} and without symbolic links")
-        with destination.open("wb") as out:
-            write_tgz(out, self._entries(bundle), mtime=MTIME)
-
-    def _entries(self, bundle: Bundle) -> Iterator[TarEntry]:
-        """Files only: npm makes folders as it needs them."""
-        name = self._name(bundle)
-        described = json.dumps(self._described(bundle), indent=2, ensure_ascii=False) + "\n"
-        yield TarEntry(name=f"{TOP}/package.json", source=described.encode())
-        model = bundle.manifest["model"]
-        text = README.format(name=name, model=model["name"], dimension=model["dimension"])
-        yield TarEntry(name=f"{TOP}/README.md", source=text.encode())
-        for module in ("index.mjs", "index.d.mts"):
-            yield TarEntry(name=f"{TOP}/{module}", source=filled(module, name=name).encode())
-        yield from workerd_entries(bundle)
-        for entry in bundle_entries(bundle, top=f"{TOP}/bundle"):
-            if isinstance(entry.source, Path) and entry.source.is_file():
-                yield entry
-
-    def _described(self, bundle: Bundle) -> dict[str, Any]:
-        model = bundle.manifest["model"]["name"]
-        return {
-            "name": self._name(bundle),
-            "version": self.version,
-            "description": f"Text embeddings by {model}, in WebAssembly, with no dependencies",
-            "license": "SEE LICENSE IN bundle/LICENSES/NOTICES.txt",
-            "type": "module",
-            "exports": {
-                ".": {
-                    **({"workerd": WORKERD} if runs_in_workerd(bundle) else {}),
-                    "types": "./index.d.mts",
-                    "default": "./index.mjs",
-                },
-                "./bundle/*": "./bundle/*",
-                "./package.json": "./package.json",
-            },
-            "types": "./index.d.mts",
-            "engines": {"node": NODE},
-            "sideEffects": False,
+        name, model = self._name(bundle), bundle.manifest["model"]
+        workerd = {"workerd": WORKERD} if runs_in_workerd(bundle) else {}
+        document = described(
+            bundle,
+            name=name,
+            version=self.version,
+            how="in WebAssembly",
+            exports={".": {**workerd, **INDEX}, "./bundle/*": "./bundle/*"},
+            engines=ENGINES,
+            sideEffects=False,
+        )
+        texts = {
+            "README.md": README.format(name=name, model=model["name"], dimension=model["dimension"]),
+            **{module: filled(module, name=name) for module in ("index.mjs", "index.d.mts")},
         }
+        write_package(bundle, destination, document, texts, workerd_entries(bundle))
 
     def _name(self, bundle: Bundle) -> str:
-        return package_name(bundle, self.name)
+        return self.name or name_of_model(bundle)
 
 
 def create_packager(target: Target) -> NpmPackage | NativePackage:
@@ -107,18 +77,9 @@ def create_packager(target: Target) -> NpmPackage | NativePackage:
         require_native(target)
     if target.builder == "web" and target.options.get("copies", True):
         raise UsageError("an npm package must not contain compressed copies", hint="--set copies=false")
-    if not VERSION.fullmatch(target.version):
-        raise UsageError(
-            f"{target.version!r} is not a valid version of an npm package",
-            hint='e.g. --set package.version="1.2.0"',
-        )
-    own = dict(target.extra.get("npm", {}))
-    name = own.pop("name", "")
-    if own or not isinstance(name, str) or (name and not (NAME.fullmatch(name) and len(name) <= 214)):
-        raise UsageError(
-            f"[x-npm] says {', '.join(own) or repr(name)}",
-            hint='it takes name, the package\'s, e.g. name = "@acme/embeddings"',
-        )
+    require_version(target, VERSION, "an npm package")
+    hint = 'name, the package\'s, e.g. name = "@acme/embeddings"'
+    name = text_of_form(target, "npm", "name", NAME, hint=hint)
     if native:
         return NativePackage(version=target.version, name=name, platform=target.platform)
     return NpmPackage(version=target.version, name=name)

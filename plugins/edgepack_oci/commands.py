@@ -47,7 +47,7 @@ def push_command(bundles: tuple[Path, ...], reference: str, plain_http: bool, as
         print_json(_as_json(pushed))
     else:
         for line in _lines(pushed):
-            click.echo(line)
+            say(line)
 
 
 @click.command(

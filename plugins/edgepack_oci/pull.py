@@ -20,6 +20,7 @@ from edgepack.api.kit import (
 from edgepack.bundles.archive import unpack_layers
 from edgepack.bundles.place import placed_folder
 from edgepack.device.record import lay_record_files
+from edgepack.files.archives import MAX_UNPACKED
 from edgepack.signing.signatures import require_name
 from edgepack.terminal_text import foreign
 from edgepack_oci.content.documents import (
@@ -128,15 +129,15 @@ def _devices(
 ) -> Path | None:
     """The record that was pushed with a bundle, beside its folder; what is wrong with it leaves the bundle as right as it is."""
     for tag in devices_tags(reference.tag, platform_name(platform_of(bundle))):
+        manifest = None
         try:
             manifest = place.manifest(tag)
-        except DownloadError:
-            continue
-        try:
             record, signature = _record_of(place, manifest, f"{reference.tagged(tag)}")
             file = lay_record_files(bundle, record, signature, force=force, store=context.store)
         except EdgepackError as error:
-            context.warn(f"{reference.tagged(tag)}: {error.message}")
+            # Most have none.
+            if manifest is not None or not isinstance(error, DownloadError):
+                context.warn(f"{reference.tagged(tag)}: {error.message}")
             continue
         if file is None:
             context.warn(f"what devices measured was not kept: another record lies beside {bundle.directory}")
@@ -240,6 +241,8 @@ def _contents(place: Place, manifest: Document, reference: Reference) -> tuple[s
     if not isinstance(layers, list) or not 0 < len(layers) <= MOST_LAYERS:
         raise BundleError(f"{reference} has no layers, or too many", hint="push the bundle again")
     found = [read_descriptor(layer, str(reference)) for layer in layers]
+    if (size := sum(layer.size for layer in found)) > MAX_UNPACKED:
+        raise BundleError(f"{reference} says that it has {size:,} bytes", hint="no bundle is as large")
     return name, [layer for layer in found if layer.annotations.get(PART) != LIBC]
 
 

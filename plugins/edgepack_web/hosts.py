@@ -13,7 +13,7 @@ ASSETS = SHARED | {"Cross-Origin-Embedder-Policy": "require-corp"}
 
 
 def page_headers(*, threads: bool) -> dict[str, str]:
-    """Of all but the assets. Isolation costs a page the process that its browser has ready, so one without threads has none."""
+    """Headers of all but the assets. A browser starts another process for an isolated page, so one without threads is not."""
     return SHARED | (ISOLATION if threads else {})
 
 

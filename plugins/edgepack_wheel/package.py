@@ -14,6 +14,7 @@ from typing import Any
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
 from edgepack.api.kit import is_static
+from edgepack.bundles.packages import name_of_model, require_version, text_of_form
 from edgepack.files.wheel_file import WheelMember, pack_wheel
 
 KINDS = ("native", "pyinstaller")
@@ -68,13 +69,13 @@ class Wheel:
 
     def file_name(self, bundle: Bundle) -> str:
         """E.g. ``all_minilm_l6_v2-1.0-py3-none-manylinux_2_28_x86_64.whl``. Raises ``UsageError``."""
-        name = self.name or _name_of_model(bundle)
+        name = self.name or name_of_model(bundle)
         return f"{_module(name)}-{self.version}-py3-none-{'.'.join(self._tags(bundle))}.whl"
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the wheel; the same bundle and version give the same bytes. Raises ``UsageError``."""
         _require_fit(bundle)
-        name = self.name or _name_of_model(bundle)
+        name = self.name or name_of_model(bundle)
         info = f"{_module(name)}-{self.version}.dist-info"
         pack_wheel(destination, info, _members(bundle, name, self.version, self._tags(bundle)), level=LEVEL)
 
@@ -91,18 +92,10 @@ def create_packager(target: Target) -> Wheel:
             f"a bundle for {platform.os} on {platform.arch} is no wheel",
             hint=f"bundles for linux on {', '.join(ARCHITECTURES)} are",
         )
-    if not VERSION.fullmatch(target.version):
-        raise UsageError(
-            f"{target.version!r} is no version of a wheel in its normal form",
-            hint='e.g. --set package.version="1.2.0"',
-        )
-    own = dict(target.extra.get("wheel", {}))
-    name, android = own.pop("name", ""), own.pop("android", 0)
-    if own or not isinstance(name, str) or (name and not NAME.fullmatch(name)):
-        raise UsageError(
-            f"[x-wheel] says {', '.join(own) or repr(name)}",
-            hint='it takes name, the distribution\'s in its normal form, e.g. name = "acme-embeddings", and android',
-        )
+    require_version(target, VERSION, "a wheel, in its normal form")
+    hint = 'name, the distribution\'s in its normal form, e.g. name = "acme-embeddings", and android'
+    name = text_of_form(target, "wheel", "name", NAME, hint=hint, beside="android")
+    android = target.extra.get("wheel", {}).get("android", 0)
     _require_android(android, target)
     return Wheel(version=target.version, name=name, android=android)
 
@@ -178,15 +171,6 @@ def _licenses(bundle: Bundle) -> dict[str, str]:
     """Path in the bundle → path below the wheel's ``licenses/``."""
     paths = sorted(str(file["path"]) for file in bundle.manifest["files"])
     return {path: path[len(LICENSES) :] for path in paths if path.startswith(LICENSES) and path != SBOM}
-
-
-def _name_of_model(bundle: Bundle) -> str:
-    """The model's name, without its organisation, as package indexes write names."""
-    name = str(bundle.manifest["model"]["name"]).rpartition("/")[2]
-    normal = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    if not normal:
-        raise UsageError(f"{name!r} has no letter for the name of a wheel")
-    return normal
 
 
 def _module(name: str) -> str:

@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.support.any_libc import compiled, nothing_asked
 from tests.support.bare_root import CHROOT, bare_root
 from tests.support.bundles import bundle_in, made_bundle, unpack_tarball
 from tests.support.debian_packages import unpacked
+from tests.support.languages import node
 from tests.support.once import made_once
 from tests.support.small_models import write_small_bert
 
@@ -63,8 +65,16 @@ def device(
     def make(folder: Path) -> None:
         (folder / "small-bert").mkdir()
         model = write_small_bert(folder / "small-bert")
-        forms = ("--set", "library=true", "--as", "static-library")
-        made_bundle(TARGETS[arch], folder / "made", "--model", str(model), *forms)
+        forms = ("--set", "library=true", "--as", "static-library", "--as", "npm")
+        made_bundle(
+            TARGETS[arch],
+            folder / "made",
+            "--model",
+            str(model),
+            *forms,
+            "--set",
+            "package.version=1.2.0",
+        )
 
     folder = made_once(tmp_path_factory, f"any-libc-{arch}", make) / "made"
     bundle = bundle_in(next(each for each in folder.iterdir() if each.is_dir()))
@@ -118,6 +128,38 @@ def test_a_program_with_the_bundle_and_musl_inside_has_the_same(device: Device, 
         context=device.context,
     )
     assert said(*device.before, tmp_path / "main", device.bundle.directory, *TEXTS) == device.expected
+
+
+@pytest.mark.parametrize("libc", ["glibc", "musl"])
+def test_the_addon_of_a_node_with_any_c_library_has_the_same(
+    device: Device, tmp_path: Path, libc: str
+) -> None:
+    (package,) = device.bundle.directory.parent.glob("*.tgz")
+    with tarfile.open(package) as archive:
+        archive.extractall(tmp_path, filter="data")
+    asked = tmp_path / "asked.mjs"
+    asked.write_text(
+        'import { Bundle } from "./package/index.mjs";\n'
+        "const bundle = Bundle.open();\n"
+        "for (const row of await bundle.embed(process.argv.slice(2))) process.stdout.write(new Uint8Array(row.buffer, row.byteOffset, row.byteLength));\n"
+        "await bundle.close();\n"
+    )
+    with_it = loader(device, tmp_path, libc)
+    assert said(*with_it, node(device.arch, libc), asked, *TEXTS) == device.expected
+
+
+def loader(device: Device, folder: Path, libc: str) -> Sequence[str | Path]:
+    """What runs a program that was linked with another system's C library."""
+    if libc == "musl":
+        # That of Debian 12 is older than what Node was built with.
+        musl = unpacked("trixie", f"musl:{DEBIAN[device.arch]}")
+        library = folder / f"libc.musl-{device.arch}.so.1"
+        shutil.copy(musl / f"usr/lib/{device.arch}-linux-musl/libc.so", library)
+        return [*device.before, library, "--library-path", folder]
+    if not device.before:
+        return []
+    names = (f"{name}:{DEBIAN[device.arch]}" for name in ("libc6", "libstdc++6", "libgcc-s1"))
+    return [*device.before, "-L", unpacked("bookworm", *names)]
 
 
 def test_nothing_need_be_read_of_proc(device: Device, tmp_path: Path) -> None:

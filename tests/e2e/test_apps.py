@@ -14,6 +14,7 @@ import pytest
 from tests.support.bare_root import CHROOT
 from tests.support.bundles import bundle_in, made_bundle, unpack_tarball
 from tests.support.command import edgepack
+from tests.support.dotnet import compiled_csharp
 from tests.support.languages import go, newest_java, required, rust_1_63
 from tests.support.once import made_once
 from tests.support.small_models import write_small_bert
@@ -230,6 +231,10 @@ def in_jar(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
     return [required("java"), *CHECKS, "-cp", f"{folder}:{jar}", "Main", library]
 
 
+def in_csharp(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
+    return compiled_csharp(folder, BINDINGS / "csharp/Bundle.cs", PROGRAMS / "Main.cs")
+
+
 def in_node(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
     for file in (BINDINGS / "node/index.mjs", PROGRAMS / "main.mjs"):
         shutil.copy(file, folder)
@@ -278,6 +283,7 @@ def in_npm(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
         in_java_by_a_library_of_its_own,
         in_jar,
         in_android,
+        in_csharp,
         in_node,
         in_npm,
     ],
@@ -346,10 +352,19 @@ def linked_in_c_with_its_c_library(folder: Path, library: Path) -> Path:
     return linked_in_c(folder, library, "-static")
 
 
-def linked_in_rust(folder: Path, library: Path) -> Path:
+def linked_in_rust(folder: Path, library: Path, **environment: str) -> Path:
     words = ("--edition", "2021", "-D", "warnings", "-L", f"native={library}/lib")
-    run(required("rustc"), *words, PROGRAMS / "linked.rs", "-o", folder / "app", cwd=folder)
+    run("rustc", *words, PROGRAMS / "linked.rs", "-o", folder / "app", cwd=folder, **environment)
     return folder / "app"
+
+
+def linked_in_rust_of_today(folder: Path, library: Path) -> Path:
+    required("rustc")
+    return linked_in_rust(folder, library)
+
+
+def linked_in_rust_1_63(folder: Path, library: Path) -> Path:
+    return linked_in_rust(folder, library, **rust_1_63())
 
 
 def linked_in_go(folder: Path, library: Path) -> Path:
@@ -362,7 +377,14 @@ def linked_in_go(folder: Path, library: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "linked", [linked_in_c, linked_in_c_with_its_c_library, linked_in_rust, linked_in_go]
+    "linked",
+    [
+        linked_in_c,
+        linked_in_c_with_its_c_library,
+        linked_in_rust_of_today,
+        linked_in_rust_1_63,
+        linked_in_go,
+    ],
 )
 def test_a_program_with_the_bundle_inside_has_the_programs_bits(
     linked: Callable[[Path, Path], Path], packed: Bundle, tmp_path: Path

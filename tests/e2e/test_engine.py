@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,8 @@ def test_other_forms_are_verified(tmp_path: Path, target: str) -> None:
         "chunks=true",
         "--set",
         "polite=true",
+        "--set",
+        "library=true",
     )
     made = made_bundle(target, tmp_path / "out", *wanted)
     report = json.loads(made.directory.with_name(f"{made.directory.name}.report.json").read_text())
@@ -203,7 +206,7 @@ def test_other_forms_are_verified(tmp_path: Path, target: str) -> None:
 
 
 def check_chunks(made: Bundle) -> None:
-    """Alone and together, by the program and by its server, chunks of texts of all lengths have the same bits."""
+    """Alone and together, by the program, its server and libembed, chunks of texts of all lengths have the same bits."""
     lines = TEXTS.read_text().splitlines()
     texts = [lines[0], "\n".join(lines[:40]), " ".join(lines[40:200]), ""]
     documents = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
@@ -222,9 +225,27 @@ def check_chunks(made: Bundle) -> None:
     moved = {each["index"] for each, other in zip(apart, late, strict=True) if each != other}
     assert moved == {1, 2}
     assert late == run("--chunks", "90", "--late", "--threads", "1", "--batch-size", "1")
+    for rows, way in ((apart, "False"), (late, "True")):
+        vectors = np.array([row["embedding"] for row in rows], "<f4")
+        assert by_the_library(made, texts, way) == vectors.tobytes()
     with running(made.directory) as server:
         for rows, more in ((apart, {}), (late, {"late": True})):
             data = server.embed(texts, chunks=90, **more).json["data"]
             assert [{**each, "text": row["text"]} for each, row in zip(data, rows, strict=True)] == [
                 {"object": "embedding", **row} for row in rows
             ]
+
+
+def by_the_library(made: Bundle, texts: list[str], late: str) -> bytes:
+    """Vectors of all chunks."""
+    asked = f"[sys.stdout.buffer.write(bundle.chunks(text, 90, late={late})[1].tobytes()) for text in json.load(sys.stdin)]"
+    program = f"import json, sys\nfrom edgepack_bundle import Bundle\nbundle = Bundle()\n{asked}"
+    environment = {"PYTHONPATH": str(made.directory / "python")}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=json.dumps(texts).encode(),
+        capture_output=True,
+        check=True,
+        env=environment,
+    )
+    return done.stdout

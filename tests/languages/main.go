@@ -58,6 +58,11 @@ func main() {
 	fmt.Println(errors.As(err, &refused), refused.Code)
 	_, err = edgepack.Open("", &edgepack.Options{Library: library})
 	fmt.Println(errors.As(err, &refused), refused.Code)
+	for _, threads := range []int{1 << 32, -1} {
+		if _, err = edgepack.Open(folder, &edgepack.Options{Threads: threads}); err == nil {
+			panic("opened with another number of threads than was asked for")
+		}
+	}
 	fmt.Println(len(must(bundle.Embed(nil))))
 	fmt.Println(bundle.Close() == nil && bundle.Close() == nil)
 	_, err = bundle.Embed(texts)

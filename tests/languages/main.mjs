@@ -30,6 +30,8 @@ console.log(nowhere instanceof Error, nowhere.code);
 // As readFileSync gives it, and process.env what was never set.
 for (const publicKey of [Buffer.from("key"), undefined, null, 1])
   if (!(refused(folder, { publicKey }) instanceof TypeError)) throw new Error(`opened with ${publicKey} as a key`);
+for (const threads of [2 ** 32, -1, 0.5])
+  if (!(refused(folder, { threads }) instanceof RangeError)) throw new Error(`opened with ${threads} threads`);
 console.log((await bundle.embed([])).length);
 const last = bundle.embed(texts);
 await bundle.close();

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
 import tarfile
 import tomllib
 import zipfile
@@ -19,12 +20,15 @@ from tests.support.table_sample import write_native_sample
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.bundles.packages import make_packages, packagers_of
+from edgepack.context import BuildContext
 from edgepack.errors import BundleError, MissingToolError, OutputError, UsageError
+from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import ModelOptions, Platform, Target
 from edgepack.runner.native.sources import source_files
 from edgepack_bindings.android import create_aar
+from edgepack_bindings.classes import compiled
 from edgepack_bindings.commands import join as command
 from edgepack_bindings.jar import create_jar
 from edgepack_bindings.join import join
@@ -33,6 +37,7 @@ from edgepack_engine.static_library import create_packager
 
 pytestmark = pytest.mark.tools("c++", may=("gcc", "cc", "javac"))
 
+BINDINGS = Path(__file__).parents[2] / "plugins/edgepack_bindings"
 CALLS = ("open", "dimension", "texts", "tokens", "similarity", "close")
 NAMES = {"go": {"module": "example.com/acme/embeddings"}, "crate": {"name": "acme-embeddings"}}
 
@@ -40,6 +45,26 @@ NAMES = {"go": {"module": "example.com/acme/embeddings"}, "crate": {"name": "acm
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return write_native_sample(tmp_path_factory.mktemp("bindings") / "a bundle", library=True)
+
+
+@pytest.fixture(scope="module")
+def java() -> dict[tuple[str, ...], dict[str, bytes | Path]]:
+    """Classes by their folders of sources, compiled once: javac takes two seconds of processor time."""
+    return {}
+
+
+@pytest.fixture
+def javac(java: dict[tuple[str, ...], dict[str, bytes | Path]], monkeypatch: pytest.MonkeyPatch) -> None:
+    required("javac")
+
+    def once(*folders: str, form: str, context: BuildContext) -> dict[str, bytes | Path]:
+        if folders not in java:
+            made = compiled(*folders, form=form, context=context)
+            java[folders] = {name: file.read_bytes() for name, file in made.items() if isinstance(file, Path)}
+        return java[folders]
+
+    for module in ("android", "jar"):
+        monkeypatch.setattr(f"edgepack_bindings.{module}.compiled", once)
 
 
 def target(form: str, **changed: object) -> Target:
@@ -120,10 +145,10 @@ def test_a_form_that_is_a_zip_refuses_links(bundle: Bundle, context: HostContext
         )
 
 
+@pytest.mark.usefixtures("javac")
 def test_a_jar_has_its_parts_and_is_the_same_each_time(
     bundle: Bundle, context: HostContext, tmp_path: Path
 ) -> None:
-    required("javac")
     asked = target("jar", builder="engine", extra={"jar": {"name": "com.acme:embeddings"}})
     (package,) = make_packages(bundle, packagers_of(asked, context), context=context)
     assert package.file.name == "embeddings-1.2.0.jar"
@@ -186,10 +211,10 @@ def test_a_bundle_without_the_library_is_refused(bundle: Bundle, context: HostCo
         list(make_packages(without, packagers_of(target("go"), context), context=context))
 
 
+@pytest.mark.usefixtures("javac")
 def test_an_archive_for_android_has_its_parts_and_is_the_same_each_time(
     bundle: Bundle, context: HostContext, tmp_path: Path
 ) -> None:
-    required("javac")
     asked = target("aar", builder="engine", extra={"aar": {"package": "com.acme.embeddings"}})
     (package,) = make_packages(bundle, packagers_of(asked, context), context=context)
     first = package.file.read_bytes()
@@ -256,20 +281,35 @@ def test_what_no_static_library_is_made_of() -> None:
             create_packager(replace(target("static-library", builder="engine"), **changes))
 
 
-def test_what_is_not_compiled_says_so_and_names_what_the_header_declares() -> None:
-    folder = Path(__file__).parents[2] / "plugins/edgepack_bindings"
-    source = (folder / "csharp/Bundle.cs").read_text(encoding="utf-8")
-    module = (folder / "swift/module.modulemap").read_text(encoding="utf-8")
+def test_the_functions_that_csharp_names_are_those_of_the_header() -> None:
+    source = (BINDINGS / "csharp/Bundle.cs").read_text(encoding="utf-8")
     header = source_files("libembed/embed.h")["libembed/embed.h"]
-    for text in (source, module):
-        assert text.startswith("// Not compiled here: ")
     declared = dict(re.findall(r"EMBED_API [\w ]+?[ *](embed_\w+)\(([^)]*)\)", header))
     named = dict(re.findall(r'Named<(\w+)>\("(embed_\w+)"\)', source))
     assert set(named.values()) == {f"embed_{name}" for name in CALLS}
     for kind, name in named.items():
         (parameters,) = re.findall(rf"delegate \w+ {kind}\((.*)\);", source)
         assert parameters.replace("[In, Out]", "").count(",") == declared[name].count(","), name
-    assert 'header "embed.h"' in module
+
+
+def test_clang_imports_the_module_by_which_swift_reads_the_header(tmp_path: Path) -> None:
+    """As Swift does it; Swift itself is not run."""
+    shutil.copy(BINDINGS / "swift/module.modulemap", tmp_path)
+    (tmp_path / "embed.h").write_text(source_files("libembed/embed.h")["libembed/embed.h"])
+    asked = "".join(f"    (void)&embed_{name};\n" for name in CALLS)
+    program = f"#pragma clang module import Libembed\nvoid asked(embed_bundle *bundle) {{\n{asked}    embed_close(bundle);\n}}\n"
+    (tmp_path / "main.c").write_text(program)
+    words = ["-fmodules", "-fmodules-cache-path=cache", "-fmodule-map-file=module.modulemap", "-Werror"]
+    done = subprocess.run(
+        [zig_program(), "cc", *words, "-c", "main.c", "-o", "main.o"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    # The linker is told of the library by the module.
+    assert b"lib\0embed\0" in (tmp_path / "main.o").read_bytes()
 
 
 ARM = {"os": "linux", "arch": "aarch64", "glibc": "2.28"}
@@ -291,7 +331,6 @@ def for_arm(bundle: Bundle, folder: Path, change: str = "") -> Bundle:
 
 
 def packed_as(form: str, bundle: Bundle, folder: Path, context: HostContext) -> Path:
-    required("javac")
     folder.mkdir()
     asked = target(form, builder="engine", extra={})
     packager = create_aar(asked) if form == "aar" else create_jar(asked)
@@ -300,6 +339,7 @@ def packed_as(form: str, bundle: Bundle, folder: Path, context: HostContext) -> 
     return file
 
 
+@pytest.mark.usefixtures("javac")
 @pytest.mark.parametrize(
     ("form", "folder", "names"),
     [
@@ -333,6 +373,8 @@ def test_archives_of_two_processors_are_joined(
     assert joined.read_bytes() == once
 
 
+@pytest.mark.usefixtures("javac")
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_what_cannot_be_joined(bundle: Bundle, context: HostContext, tmp_path: Path) -> None:
     aar = packed_as("aar", bundle, tmp_path / "aar", context)
     jar = packed_as("jar", for_arm(bundle, tmp_path / "arm"), tmp_path / "jar", context)
@@ -343,6 +385,9 @@ def test_what_cannot_be_joined(bundle: Bundle, context: HostContext, tmp_path: P
         ((aar, jar), "archives of different forms"),
         ((aar, other), "holds another model than"),
         ((aar, crate), "has no library of its bundle beside it"),
+        ((jar, planted(jar, "META-INF/native/linux-x86_64/libembed.so")), "or others besides"),
+        ((planted(aar, "jni/\x1b[31m/libembed.so"),), "or others besides"),
+        ((planted(aar, "jni/x86_64/libembed.so"),), "or others besides"),
     ):
         with pytest.raises(UsageError, match=words):
             join(files, tmp_path / "joined", context=context)
@@ -351,5 +396,32 @@ def test_what_cannot_be_joined(bundle: Bundle, context: HostContext, tmp_path: P
         join([Path(__file__)], tmp_path / "joined", context=context)
     with pytest.raises(UsageError, match=r"there is no file nothing\.jar"):
         join([Path("nothing.jar")], tmp_path / "joined", context=context)
+    for file, words in (
+        (planted(aar, "jni/../libembed.so"), "a path that leads out of it"),
+        (planted(aar, "R.txt"), "holds 'R.txt' twice"),
+        (planted(aar, "a.bin", bytes(300 << 20)), "unpacks to far more than its size lets expect"),
+        (damaged_in_proguard(aar), "is damaged: "),
+    ):
+        with pytest.raises(BundleError, match=words):
+            join([file], tmp_path / "joined", context=context)
+        assert not (tmp_path / "joined").exists()
     done = CliRunner().invoke(command, [str(aar), "-o", str(crate)])
     assert isinstance(done.exception, OutputError)
+
+
+def planted(file: Path, name: str, content: bytes = b"\x7fELF of a stranger") -> Path:
+    """A copy of an archive with a member more."""
+    made = Path(shutil.copy(file, file.with_name(f"{len(list(file.parent.iterdir()))}-{file.name}")))
+    with zipfile.ZipFile(made, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+    return made
+
+
+def damaged_in_proguard(file: Path) -> Path:
+    with zipfile.ZipFile(file) as archive:
+        at = archive.getinfo("proguard.txt").header_offset + 60
+    content = bytearray(file.read_bytes())
+    content[at] ^= 1
+    made = file.with_name("damaged.aar")
+    made.write_bytes(content)
+    return made

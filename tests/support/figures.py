@@ -26,7 +26,7 @@ MEASURED = ROOT / "benchmarks/measured"
 """A table each, with the command, the machine and the date, as ``benchmarks/record.py`` writes them."""
 FIRST = (("linux", "x86_64"), ("linux", "aarch64"), ("web", "wasm32"))
 NAMED = re.compile(
-    r"\b(?:(?:linux|windows|macos|web)-[\w-]+|int\d(?:-[a-z]+)?|fp\d+|half(?:-fused)?|npm|deb|wheel|single|fastembed|OpenVINO|CTranslate2)\b"
+    r"(?<=`)(?:go|crate|jar|aar|static-library)(?=`)|\b(?:(?:linux|windows|macos|web)-[\w-]+|int\d(?:-[a-z]+)?|fp\d+|half(?:-fused)?|npm|deb|wheel|single|fastembed|OpenVINO|CTranslate2)\b"
 )
 HEAD = "| device | `--target` | best for | download, MB | speed | cosine: mean, lowest |\n|---|---|---|---|---|---|\n"
 

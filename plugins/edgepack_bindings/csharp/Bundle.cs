@@ -1,5 +1,3 @@
-// Not compiled here: edgepack's tests have no .NET. They compare the functions that it names with embed.h, and no more.
-//
 // Texts to vectors, with the model of a bundle that edgepack made and its own library (`edgepack bundle --set library=true`). For .NET 6 and newer;
 // it needs no package.
 #nullable enable

@@ -27,6 +27,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -83,7 +84,7 @@ func Open(folder string, options *Options) (*Bundle, error) {
 		library = filepath.Join(folder, "lib", "libembed.so")
 	}
 	for _, number := range []int{options.BatchSize, options.MaxLength, options.Dimension, options.Threads} {
-		if number < 0 {
+		if number < 0 || number > math.MaxInt32 {
 			return nil, &Error{Code: 2, Message: fmt.Sprintf("%d is no number of anything", number)}
 		}
 	}

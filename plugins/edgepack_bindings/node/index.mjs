@@ -28,7 +28,7 @@ export class Bundle {
     const library = options.library ?? join(folder, "lib", "libembed.so");
     const numbers = NUMBERS.map((name) => options[name] ?? 0);
     for (const number of numbers)
-      if (!Number.isSafeInteger(number) || number < 0) throw new RangeError(`${number} is no number of anything`);
+      if (!Number.isInteger(number) || number < 0 || number > 0x7fffffff) throw new RangeError(`${number} is no number of anything`);
     // A Buffer, or a variable that was never set, is not "no key".
     for (const name of ["prefix", "publicKey"])
       if (Object.hasOwn(options, name)) checked(options[name], name);

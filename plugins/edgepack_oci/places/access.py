@@ -62,7 +62,7 @@ class Access:
 
     def _token(self, realm: str, service: str) -> str:
         """Only the realm gets the password, and only over TLS or on this machine, as the client sees to."""
-        self._require_elsewhere(realm)
+        self.require_elsewhere(realm, why="for a token")
         asked = {"service": service, "scope": " ".join(self.scopes)}
         if self.credentials and self.credentials.refresh_token:
             form = {
@@ -91,15 +91,15 @@ class Access:
             )
         return token
 
-    def _require_elsewhere(self, realm: str) -> None:
+    def require_elsewhere(self, address: str, *, why: str) -> None:
         """A registry elsewhere has no business with the services of this machine. Raises ``error``."""
         try:
-            host = urlsplit(realm).hostname or ""
+            host = urlsplit(address).hostname or ""
         except ValueError:
             host = ""
         if not host or (leads_here(host) and not is_loopback(_host_of(self.registry))):
             raise self.error(
-                f"{self.registry} sends to {foreign(realm[:200])} for a token",
+                f"{self.registry} sends to {foreign(address[:200])} {why}",
                 hint="no other machine may ask for services of this one; check the registry's name",
             )
 

@@ -89,7 +89,7 @@ class OciLayout:
 
     def layer(self, said: Descriptor) -> Path:
         path = self._path(said.digest)
-        self._require(path, said.digest)
+        self._require(path, said)
         return path
 
     def _read(self, digest: str) -> bytes:
@@ -99,17 +99,22 @@ class OciLayout:
             raise HashMismatchError(f"{path} is damaged: it is {found}", hint="copy the folder again")
         return content
 
-    def _require(self, path: Path, digest: str) -> None:
+    def _require(self, path: Path, said: Descriptor) -> None:
         try:
             if path.exists() and not path.is_file():  # a pipe would be waited for
                 raise DownloadError(f"{path} is no file", hint="copy the whole folder again")
+            if (size := path.stat().st_size) != said.size:
+                raise HashMismatchError(
+                    f"{path} is damaged: it has {size} bytes, and not {said.size}",
+                    hint="copy the folder again",
+                )
             with path.open("rb") as stream:
                 found = f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
         except OSError as error:
             raise DownloadError(
                 f"{path} cannot be read: {error.strerror}", hint="copy the whole folder again"
             ) from error
-        if found != digest:
+        if found != said.digest:
             raise HashMismatchError(f"{path} is damaged: it is {found}", hint="copy the folder again")
 
     def _path(self, digest: str) -> Path:

@@ -180,6 +180,8 @@ class Registry:
     ) -> Answer:
         """The whole answer; at most ``MOST`` bytes."""
         own = url.startswith(f"{self.origin}/")
+        if not own:
+            self.access.require_elsewhere(url, why="with an upload")
         authorization = {"Authorization": self.access.header} if own and self.access.header else {}
         given = {"Accept-Encoding": "identity", **headers, **authorization}
         request = self.http.build_request(method, url, headers=given, content=content() if content else None)

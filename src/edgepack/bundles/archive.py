@@ -3,9 +3,9 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -101,21 +101,9 @@ def unpack_bundle(archive: Path, destination: Path, *, most: int | None = None) 
         tempfile.TemporaryDirectory(prefix=".layer-", dir=destination.parent) as beside,
     ):
         budget = Budget.of(archive, most=most) if archive.is_file() else None
-        try:
+        with _named(archive):
             holder, top = _found_in(archive, Path(beside), most)
-            layout.unpack(
-                holder,
-                folder,
-                where=partial(_below, top),
-                kinds=("file", "link"),
-                executables=True,
-                budget=budget,
-            )
-        except BadArchive as error:
-            raise BundleError(
-                f"{archive} is not a bundle's archive, or is damaged: {error}",
-                hint=error.hint or "download it again, or rebuild the bundle",
-            ) from error
+            _lay_out(holder, folder, top, budget)
     return destination
 
 
@@ -148,28 +136,34 @@ def unpack_layers(layers: Sequence[Path], folder: Path) -> None:
     The bundle lies where one of them has the manifest; what is beside it is left out. Raises ``BundleError`` as ``unpack_bundle`` does,
     also where two archives hold the same file. Whether every file is there and right is ``open_bundle``'s to say.
     """
-    archive = layers[0] if layers else folder
-    try:
-        tops = []
-        for archive in layers:
+    tops = []
+    for archive in layers:
+        with _named(archive):
             tops.append(_top(archive, Budget.of(archive)))
-        top = next((found for found in tops if found is not None), None)
-        if top is None:
-            raise BundleError(f"there is no {MANIFEST} in it", hint="it is not a bundle that edgepack packed")
-        for archive in layers:
-            layout.unpack(
-                archive,
-                folder,
-                where=partial(_below, top),
-                kinds=("file", "link"),
-                executables=True,
-                budget=Budget.of(archive),
-            )
+    top = next((found for found in tops if found is not None), None)
+    if top is None:
+        raise BundleError(f"there is no {MANIFEST} in it", hint="it is not a bundle that edgepack packed")
+    for archive in layers:
+        with _named(archive):
+            _lay_out(archive, folder, top, Budget.of(archive))
+
+
+@contextmanager
+def _named(archive: Path) -> Iterator[None]:
+    """Say of which archive it is that something is wrong."""
+    try:
+        yield
     except BadArchive as error:
         raise BundleError(
             f"{archive} is not a bundle's archive, or is damaged: {error}",
             hint=error.hint or "download it again, or rebuild the bundle",
         ) from error
+
+
+def _lay_out(archive: Path, folder: Path, top: PurePosixPath, budget: Budget | None) -> None:
+    """Lay out what lies below ``top``: files, executable ones among them, and links."""
+    below = partial(_below, top)
+    layout.unpack(archive, folder, where=below, kinds=("file", "link"), executables=True, budget=budget)
 
 
 def _found_in(archive: Path, folder: Path, most: int | None) -> tuple[Path, PurePosixPath]:

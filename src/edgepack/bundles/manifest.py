@@ -13,7 +13,7 @@ from typing import Any
 import edgepack
 from edgepack.bundles.model_section import NAMED, source_section
 from edgepack.errors import BundleError, reason_of
-from edgepack.files.store import sha256_of
+from edgepack.files.store import is_mostly_holes, sha256_of
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.figures import LIMITS
 from edgepack.records.model import ModelSource, PreparedModel
@@ -426,6 +426,10 @@ def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
         # Whoever opens a pipe waits for one who writes.
         if mode != LINK and not stat.S_ISREG(path.stat().st_mode):
             raise BundleError(f"{directory}: {name} is damaged: it is not a file", hint=hint)
+        if mode != LINK and is_mostly_holes(path):
+            raise BundleError(
+                f"{directory}: {name} is damaged: nearly all of it was never written", hint=hint
+            )
         size, sha256 = size_and_sha256(path)
     except FileNotFoundError as error:
         raise BundleError(f"{directory}: {name} is missing", hint=hint) from error

@@ -1,5 +1,6 @@
 """Forms that a bundle travels in beside its archive: a packager of a plugin makes them, the host looks what is inside."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.context import BuildContext, Extension, perhaps_broken
-from edgepack.errors import BundleError, EdgepackError, PluginError, TargetError
+from edgepack.errors import BundleError, EdgepackError, PluginError, TargetError, UsageError
 from edgepack.files.folder import is_below
 from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.returned import checked
@@ -68,6 +69,39 @@ def make_packages(bundle: Bundle, packagers: Packagers, *, context: BuildContext
         require_unchanged(bundle, found.plugin, f"package {found.name}")
         _require_same_bundle(bundle, file, found)
         yield Package(form=found.name, file=file, size=file.stat().st_size)
+
+
+def require_version(target: Target, pattern: re.Pattern[str], what: str) -> None:
+    """Raise ``UsageError`` for a target whose version is none of a form's; ``what`` names such a package."""
+    if not pattern.fullmatch(target.version):
+        hint = 'e.g. --set package.version="1.2.0"'
+        raise UsageError(f"{target.version!r} is not a valid version of {what}", hint=hint)
+
+
+def text_of_form(
+    target: Target,
+    form: str,
+    key: str,
+    pattern: re.Pattern[str],
+    *,
+    default: str = "",
+    hint: str,
+    beside: str = "",
+) -> str:
+    """The text under a key of the table ``[x-FORM]``. Raises ``UsageError`` for another text, and for keys that are none of the form's."""
+    own = target.extra.get(form, {})
+    value, unknown = own.get(key, default), own.keys() - {key, beside}
+    if unknown or not isinstance(value, str) or (value != default and not pattern.fullmatch(value)):
+        raise UsageError(
+            f"[x-{form}] says {', '.join(sorted(unknown)) or repr(value)}", hint=f"it takes {hint}"
+        )
+    return value
+
+
+def name_of_model(bundle: Bundle) -> str:
+    """The model's name without its organisation, in small letters, digits and hyphens."""
+    model = str(bundle.manifest["model"]["name"]).rpartition("/")[2]
+    return re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-") or "model"
 
 
 def require_unchanged(bundle: Bundle, plugin: str, called: str) -> None:

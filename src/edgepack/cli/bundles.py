@@ -103,22 +103,18 @@ if TYPE_CHECKING:
 @common_options
 def bundle(
     click_context: click.Context,
+    /,
     target_name: str | None,
     model: str | None,
-    reading: Reading,
     recipe: str | None,
     gate: str | None,
-    budget: int | None,
     overrides: tuple[str, ...],
-    output: Path,
     formats: tuple[str, ...],
-    force: bool,
     sign: Path | None,
-    bench: bool,
     check_reproducible: bool,
-    prices: Path | None,
     offline: bool,
     as_json: bool,
+    **order: Any,
 ) -> None:
     """Build a self-contained bundle, verify it and report its size."""
     from edgepack import pipeline
@@ -138,17 +134,7 @@ def bundle(
     key = None if sign is None else private_key(sign)
     with host_context(offline=offline, host=host) as context:
         outcome = pipeline.build_chosen(
-            target_name,
-            overrides,
-            reading,
-            model=model,
-            budget=budget,
-            output=output,
-            force=force,
-            bench=bench,
-            prices=prices,
-            key=key,
-            context=context,
+            target_name, overrides, model=model, key=key, context=context, **order
         )
         if check_reproducible:
             from edgepack.project.rebuild_check import require_reproducible

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,7 @@ from edgepack.cli.options import common_options, complete_model, names_of, offli
 from edgepack.cli.output import print_json, print_rich, say
 
 if TYPE_CHECKING:
-    from edgepack.records.runtime import Levels, RuntimeKind
+    from edgepack.records.runtime import Levels
 
 levels_option = click.option(
     "--levels",
@@ -78,15 +78,11 @@ def runtime() -> None:
 def lib(
     models: tuple[str, ...],
     target_name: str | None,
-    recipe: str | None,
-    kind: RuntimeKind | None,
-    glibc: str | None,
-    threads: bool,
-    room: Path | None,
     levels: Levels,
     output: Path,
     offline: bool,
     as_json: bool,
+    **named: Any,
 ) -> None:
     """Build a reduced runtime library for Rust, C, Go or C#.
 
@@ -99,9 +95,7 @@ def lib(
     from edgepack.runtimes.standalone import library_options, make_library
 
     host = load_plugins()
-    options = library_options(
-        target_name, recipe=recipe, kind=kind, glibc=glibc, threads=threads, room=room, host=host
-    )
+    options = library_options(target_name, host=host, **named)
     platform = find_platform(options.runtime.platform, host.extensions("platform"))
     platform.check(options.runtime)
     with host_context(offline=offline) as context:

@@ -212,6 +212,27 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+LARGE, WRITTEN = 1 << 30, 8
+"""Bytes of a file that is looked at for holes; at least one in so many of its bytes is written."""
+
+
+def is_mostly_holes(path: Path) -> bool:
+    """Whether nearly nothing of a large file was ever written: a few kilobytes stand for terabytes of zeros, which would be read for days."""
+    size = path.stat().st_size
+    if size <= LARGE:
+        return False
+    with path.open("rb") as stream:
+        least, hole = size // WRITTEN, 0
+        while least > 0:
+            try:
+                data = os.lseek(stream.fileno(), hole, os.SEEK_DATA)
+            except OSError:  # nothing more, or a file system that does not tell
+                return True
+            hole = os.lseek(stream.fileno(), data, os.SEEK_HOLE)
+            least -= hole - data
+    return False
+
+
 def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 

@@ -5,7 +5,6 @@ import math
 import typing
 from collections import abc
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union
@@ -14,7 +13,6 @@ from edgepack.errors import PluginError
 from edgepack.files.folder import BadFolder, files_below, is_below
 from edgepack.plugins.blame import blamed_on
 from edgepack.records.bundle import RunnerArtifact
-from edgepack.records.outputs import Outputs
 
 Made = TypeVar("Made")
 
@@ -98,7 +96,7 @@ def _wrong(value: Any, kind: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
     if not _is_of(kind, value):
         yield place, value, kind
     elif dataclasses.is_dataclass(kind):
-        hints = _hints(value.__class__)
+        hints = typing.get_type_hints(value.__class__)
         for field in dataclasses.fields(value):
             below = f"{place}.{field.name}" if place else field.name
             yield from _wrong(getattr(value, field.name), hints[field.name], below)
@@ -109,12 +107,6 @@ def _wrong(value: Any, kind: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
     elif typing.get_origin(kind) in (Union, UnionType):
         fitting = next(each for each in typing.get_args(kind) if _is_of(each, value))
         yield from _wrong(value, fitting, place)
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    # ModelSource cannot import it: they name each other.
-    return typing.get_type_hints(kind, localns={"Outputs": Outputs})
 
 
 def _is_of(kind: Any, value: Any) -> bool:

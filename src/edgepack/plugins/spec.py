@@ -35,21 +35,11 @@ class Interfaces:
     """If ``oldest`` is not ``newest``: the first release of edgepack that no longer supports ``oldest``."""
 
 
-INTERFACES: Mapping[str, Interfaces] = {
-    "builder": Interfaces(),
-    "platform": Interfaces(),
-    "pass": Interfaces(),
-    "recipe": Interfaces(),
-    "package": Interfaces(),
-    "checks": Interfaces(),
-    "report": Interfaces(),
-    "prices": Interfaces(),
-    "source": Interfaces(),
-    "architecture": Interfaces(),
-    "store": Interfaces(),
-    "executor": Interfaces(),
-    "device": Interfaces(),
-}
+AXES = (
+    *("builder", "platform", "pass", "recipe", "package", "checks", "report"),
+    *("prices", "source", "architecture", "store", "executor", "device"),
+)
+INTERFACES: Mapping[str, Interfaces] = {axis: Interfaces() for axis in AXES}
 """Supported interface versions, by axis."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")

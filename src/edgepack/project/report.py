@@ -19,7 +19,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.word import HERE, Word
 from edgepack.reports.page.beside import drawn_bars
 from edgepack.reports.page.cards import Card, render_cards
-from edgepack.reports.page.markup import section, table
+from edgepack.reports.page.markup import document, section, table
 from edgepack.tables import megabytes
 
 SCHEMA = 1
@@ -142,8 +142,7 @@ def render_page(results: Sequence[Result], *, seconds: float) -> str:
         ("bundles", "Bundles", _table(bundles), len(bundles)),
         ("sizes", "Sizes", _bars(bundles), 0),
     ]
-    return Template((files("edgepack.project") / "page.html").read_text(encoding="utf-8")).substitute(
-        style=(files("edgepack.reports.page") / "style.css").read_text(encoding="utf-8"),
+    inside = Template((files("edgepack.project") / "page.html").read_text(encoding="utf-8")).substitute(
         summary=escape(summary(results, seconds=seconds)),
         status="failed" if failures else "passed",
         verdict=f"{len(failures)} failed" if failures else "none failed",
@@ -156,6 +155,7 @@ def render_page(results: Sequence[Result], *, seconds: float) -> str:
             for name, title, content, count in sections
         ),
     )
+    return document("edgepack build", inside)
 
 
 def _cards(results: Sequence[Result], bundles: Sequence[Figures]) -> list[Card]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from edgepack.records.model import Dense
+from edgepack.records.layers import Dense
 
 
 @dataclass(frozen=True, kw_only=True)

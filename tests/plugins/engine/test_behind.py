@@ -21,7 +21,8 @@ from tests.unit.models.outputs.test_three_heads import write_three
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
-from edgepack.records.model import Dense, DenseActivation, Layer, LayerNorm, ModelSource, Pooling, Unit
+from edgepack.records.layers import Dense, DenseActivation, Layer, LayerNorm, Unit
+from edgepack.records.model import ModelSource, Pooling
 from edgepack.records.target import ModelOptions
 from edgepack_engine.lower import lower
 from edgepack_engine.plan import Operation, Plan

@@ -9,13 +9,13 @@ import pytest
 from tests.support.registry import Registry
 from tests.support.serving import Reply, file, serving
 
-from edgepack.errors import BundleError, DownloadError, EdgepackError, HashMismatchError
+from edgepack.errors import BundleError, DownloadError, EdgepackError, HashMismatchError, UploadError
 from edgepack.fetch import download, http
 from edgepack.plugins.context import HostContext
-from edgepack_oci.content.reference import Reference
+from edgepack_oci.content.reference import Reference, parse_reference
 from edgepack_oci.places import access
 from edgepack_oci.pull import Wanted, pull
-from edgepack_oci.push import Pushed
+from edgepack_oci.push import Pushed, push
 
 Refusal = Callable[[type[EdgepackError]], EdgepackError]
 
@@ -121,6 +121,28 @@ def test_a_registry_elsewhere_does_not_reach_services_of_this_machine(
     registry.fail("GET", "/manifests/", Reply(status=401, headers={"WWW-Authenticate": challenge}))
     assert "for a token" in refusal(DownloadError).message
     assert not registry.requests("GET", "/token")
+
+
+def test_an_upload_does_not_go_on_at_a_service_of_this_machine(
+    registry: Registry, bundle: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_host_of", lambda registry: "registry.example")
+    place = f"http://localhost:{registry.host.partition(':')[2]}/secret"
+    registry.fail("POST", "/uploads/", Reply(status=202, headers={"Location": place}))
+    named = parse_reference(f"{registry.host}/team/new:1.0")
+    with pytest.raises(UploadError, match=r"sends to http://localhost:.*/secret with an upload"):
+        push([bundle], named, plain_http=False, context=context)
+    assert not [asked for asked in registry.asked if "/secret" in asked.path]
+
+
+def test_layers_that_no_bundle_has_are_not_fetched(
+    registry: Registry, refusal: Refusal, pushed: Pushed
+) -> None:
+    said = registry.document("team/embed", "1.0-modelpack")
+    said["layers"][0]["size"] = 1 << 40
+    registry.put_document("team/embed", "1.0", said, said["mediaType"])
+    assert "says that it has 1,099," in refusal(BundleError).message
+    assert not registry.requests("GET", "/blobs/")
 
 
 def test_a_redirect_from_elsewhere_to_this_machine_is_not_followed(

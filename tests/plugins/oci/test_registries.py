@@ -600,6 +600,20 @@ def test_a_layout_is_a_registry_in_a_folder(
     assert open_bundle(tmp_path / "out").name == "sample"
 
 
+def test_a_layer_of_another_size_is_not_read(
+    bundle: Path, context: HostContext, tmp_path: Path, pulled: Pull
+) -> None:
+    """In a folder of anybody's, it may be a file of holes that stands for a petabyte."""
+    place = parse_reference(f"oci:{tmp_path}/layout:1.0")
+    push([bundle], place, plain_http=False, context=context)
+    for blob in (tmp_path / "layout/blobs/sha256").iterdir():
+        if blob.read_bytes().startswith(b"\x1f\x8b"):
+            with blob.open("r+b") as stream:
+                stream.truncate(1 << 43)
+    with pytest.raises(HashMismatchError, match="is damaged: it has 8796093022208 bytes"):
+        pulled(place)
+
+
 @pytest.mark.parametrize("what", ["index.json", "manifest"])
 @pytest.mark.parametrize("lie", ["pipe", "device", "holes"])
 def test_a_layout_of_anybodys_is_read_to_an_end(
@@ -652,14 +666,14 @@ def test_the_commands(bundle: Path, registry: Registry, tmp_path: Path) -> None:
     from tests.support.command import edgepack
 
     manifest = json.loads((bundle / MANIFEST).read_text())
-    manifest["target"]["platform"]["os"] = "web"
+    manifest["target"]["platform"]["os"] = "web\x1b[2J"
     (bundle / MANIFEST).write_text(json.dumps(manifest))
     env = {"EDGEPACK_CACHE": str(tmp_path / "cache")}
     done = edgepack("push", str(bundle), f"{registry.host}/team/embed:1.0", env=env)
     assert done.returncode == 0, done.stderr
     name, layers, kind = done.stdout.splitlines()
     assert name.startswith(f"{registry.host}/team/embed@sha256:") and layers.startswith("layers: 4 sent")
-    assert kind == "web/amd64: sample, no image: it is for web"
+    assert kind == r"web\x1b[2J/amd64: sample, no image: it is for web\x1b[2J"
     done = edgepack("pull", name, "-o", str(tmp_path / "out"), "--json", env=env)
     assert json.loads(done.stdout) == {
         "directory": str(tmp_path / "out"), "bundle": "sample", "reference": name, "key": None,
@@ -715,7 +729,9 @@ def test_a_record_of_devices_comes_along_and_counts_by_its_key(
     assert got.devices.read_bytes() == record.read_bytes()
 
 
-@pytest.mark.parametrize("lie", ["another bundle", "not JSON", "three layers", "altered", "too large"])
+@pytest.mark.parametrize(
+    "lie", ["another bundle", "not JSON", "three layers", "altered", "too large", "no document"]
+)
 def test_a_lying_record_of_devices_does_not_come_along(
     lie: str,
     bundle: Path,
@@ -743,7 +759,8 @@ def test_a_lying_record_of_devices_does_not_come_along(
     kept[named_digest] = content + b" " * (lie == "altered")
     layer |= {"digest": named_digest, "size": len(content)}
     layers = [layer] * (3 if lie == "three layers" else 1)
-    registry.put_document("team/embed", "1.0-devices", {**said, "layers": layers}, OCI_MANIFEST)
+    lying: object = [] if lie == "no document" else {**said, "layers": layers}
+    registry.put_document("team/embed", "1.0-devices", lying, OCI_MANIFEST)
     got = pulled(named)
     assert got.devices is None and got.bundle.directory.is_dir()
     assert not (tmp_path / "out.devices.json").exists()

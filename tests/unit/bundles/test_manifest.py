@@ -136,6 +136,14 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(bundle: Bundle, name: s
         open_bundle(bundle.directory)
 
 
+def test_a_file_of_holes_is_not_read(bundle: Bundle) -> None:
+    """The manifest, which is a stranger's, too, may say that it has eight terabytes."""
+    with (bundle.directory / "golden.json").open("r+b") as stream:
+        stream.truncate(1 << 43)
+    with pytest.raises(BundleError, match=r"golden\.json is damaged: nearly all of it was never written"):
+        open_bundle(bundle.directory)
+
+
 def test_a_folder_that_is_no_bundle_is_said(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"is not a bundle: there is no manifest\.json") as refused:
         open_bundle(tmp_path)

@@ -22,7 +22,8 @@ from edgepack.bundles.manifest import (
 )
 from edgepack.errors import BundleError
 from edgepack.records.bundle import Placement, RunnerArtifact
-from edgepack.records.model import Dense, Head, Pooling, PreparedModel
+from edgepack.records.layers import Dense
+from edgepack.records.model import Head, Pooling, PreparedModel
 from edgepack.records.outputs import Outputs, Sparse
 from edgepack.records.runtime import ExecutionProvider, RuntimeArtifact
 from edgepack.records.target import ModelOptions, Platform, Reading, Target

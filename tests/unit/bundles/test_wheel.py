@@ -231,9 +231,9 @@ def test_what_the_table_cannot_say(own: dict[str, Any], words: str) -> None:
     [
         ({"os": "web", "arch": "wasm32"}, "1.0", "a bundle for web on wasm32 is no wheel"),
         ({"arch": "s390x"}, "1.0", "a bundle for linux on s390x is no wheel"),
-        ({}, "v1", "'v1' is no version of a wheel"),
-        ({}, "1.0-1", "'1.0-1' is no version of a wheel"),
-        ({}, "1.01", "'1.01' is no version of a wheel"),
+        ({}, "v1", "'v1' is not a valid version of a wheel"),
+        ({}, "1.0-1", "'1.0-1' is not a valid version of a wheel"),
+        ({}, "1.01", "'1.01' is not a valid version of a wheel"),
     ],
 )
 def test_what_cannot_be_a_wheel_is_said_of_the_target(

@@ -35,7 +35,7 @@ from edgepack.models.ort.session import open_session
 from edgepack.models.read import modules
 from edgepack.models.reference import embed_with_onnxruntime, exported_model, reference_vectors
 from edgepack.plugins.context import HostContext
-from edgepack.records import model
+from edgepack.records import layers
 from edgepack.records.model import ModelSource
 from edgepack.verifier.outputs.scores import reference_scores
 
@@ -205,7 +205,7 @@ def test_several_dense_modules(tmp_path: Path, context: HostContext) -> None:
     folder = save_modules(tmp_path / "model", Pooling(WIDTH), Dropout(0.5), wider, back, Normalize())
     agree(folder, context)
     source = ingest(str(folder), context=context)
-    linear = [each for each in source.pooling.dense if isinstance(each, model.Dense)]
+    linear = [each for each in source.pooling.dense if isinstance(each, layers.Dense)]
     assert [(each.inputs, each.outputs) for each in linear] == [(WIDTH, 80), (80, WIDTH)]
     assert {"3_Dense/model.safetensors", "4_Dense/model.safetensors"} <= {file.path for file in source.files}
 

@@ -15,7 +15,8 @@ from tests.support.quick import quick
 from edgepack.models.reference import exported_model
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
-from edgepack.records.model import Dense, ModelSource, Pooling
+from edgepack.records.layers import Dense
+from edgepack.records.model import ModelSource, Pooling
 from edgepack.records.target import ModelOptions
 from edgepack.toml_schema import load_toml
 

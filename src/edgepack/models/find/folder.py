@@ -25,7 +25,8 @@ from edgepack.models.read.model_folder import CONFIG, LENGTH_FILES, SETTINGS, Mo
 from edgepack.models.read.pooling import VectorReading, read_pooling
 from edgepack.models.read.purpose import require_embedder
 from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
-from edgepack.records.model import Dense, Head, LayerNorm, ModelSource, Unit
+from edgepack.records.layers import Dense, LayerNorm, Unit
+from edgepack.records.model import Head, ModelSource
 
 
 def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) -> ModelSource:

@@ -8,7 +8,7 @@ from functools import partial
 
 from edgepack.models.graph.activations import activate
 from edgepack.models.graph.writer import GraphWriter
-from edgepack.records.model import DenseActivation
+from edgepack.records.layers import DenseActivation
 
 Activation = Callable[[GraphWriter, str, str], str]
 """``activation(writer, part, x)``: the value that it makes of ``x``; its nodes' names begin with ``part``."""

@@ -14,7 +14,8 @@ from edgepack.errors import UnsupportedModelError
 from edgepack.models.graph.dense_activations import DENSE_ACTIVATIONS
 from edgepack.models.graph.writer import OUTPUT, PREFIX, GraphWriter, name_output
 from edgepack.models.read.safetensors import open_tensors
-from edgepack.records.model import Dense, Layer, LayerNorm, Pooling, Unit, WeighedLayers
+from edgepack.records.layers import Dense, Layer, LayerNorm, Unit, WeighedLayers
+from edgepack.records.model import Pooling
 from edgepack.records.target import PoolingMode
 
 # The floors of sentence-transformers' Pooling and of torch.nn.functional.normalize.

@@ -12,7 +12,8 @@ from edgepack.models.read.documents import number_of, size_of
 from edgepack.models.read.model_folder import SETTINGS, ModelFolder
 from edgepack.models.read.pooling import VectorReading
 from edgepack.models.read.safetensors import Array, TensorFile, open_tensors
-from edgepack.records.model import Activation, Dense, Head, Norm, Pooling
+from edgepack.records.layers import Dense, Norm
+from edgepack.records.model import Activation, Head, Pooling
 from edgepack.records.target import PoolingMode
 
 CLASS = "ForSequenceClassification"

@@ -23,7 +23,8 @@ from edgepack.models.ort.newer import session_for
 from edgepack.models.ort.processor_time import Allowance
 from edgepack.models.ort.releases import running
 from edgepack.models.read.hub_layout import dimension_of
-from edgepack.records.model import Dense, ModelSource
+from edgepack.records.layers import Dense
+from edgepack.records.model import ModelSource
 
 OTHER_NAMES = {"input_mask": "attention_mask", "mask": "attention_mask", "segment_ids": "token_type_ids"}
 POSITIONS = "position_ids"

@@ -1,7 +1,7 @@
 """Limits of the processor time that a graph takes in this process: a stranger's may ask for hours in some hundred bytes.
 
-It is processor time, so that a busy machine takes no more of it, and that of all processors together: a limit passes as
-soon on a machine of many.
+It is processor time, so that a busy machine takes no more of it, and that of the thread that asks: ONNX Runtime computes in
+it as well as in threads of its own, and it waits for those without rest. What else the process does is not counted.
 """
 
 import atexit
@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from subprocess import Popen
-from threading import Lock
+from threading import Lock, get_native_id
 from typing import Any
 
 from edgepack import tools
@@ -45,11 +45,11 @@ class Allowance:
     def __init__(self, model_bytes: int) -> None:
         """Raises ``UsageError`` where the variable holds no number."""
         self._bytes = model_bytes
-        self.left = _base() + PER_BYTE * model_bytes * _processors()
+        self.left = _base() + PER_BYTE * model_bytes
 
     def for_tokens(self, tokens: int) -> None:
         """Allow for a run on so many tokens, those of padding among them."""
-        self.left += PER_BYTE_AND_TOKEN * self._bytes * tokens * _processors()
+        self.left += PER_BYTE_AND_TOKEN * self._bytes * tokens
 
 
 @contextmanager
@@ -58,19 +58,20 @@ def limited_time(name: str, allowance: Allowance) -> Iterator[None]:
 
     Where it passes within one call that does not return, the process is ended, with the same words.
     """
-    start = time.process_time()
+    start = time.thread_time()
     error = ModelError(
         f"{name} computes for longer than a model of its size",
         hint=f"its graph may ask for much in few bytes; if the model can be trusted, set {VARIABLE}={10 * SECONDS:.0f}",
     )
     number = next(_numbers)
     say = f"error: {foreign(error.message)}\nhint: {error.hint}"
-    _tell({"limit": number, "until": start + allowance.left, "say": say})
+    thread = get_native_id()
+    _tell({"limit": number, "thread": thread, "until": start + allowance.left, "say": say})
     try:
         yield
     finally:
         _tell({"limit": number, "until": None})
-        allowance.left -= time.process_time() - start
+        allowance.left -= time.thread_time() - start
     if allowance.left < 0:
         raise error
 
@@ -115,11 +116,7 @@ def _base() -> float:
         raise UsageError(
             f"{VARIABLE}={said} is no number of seconds", hint=f"for example {VARIABLE}=6000"
         ) from None
-    return seconds * _processors()
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0))
+    return seconds
 
 
 def _tell(line: dict[str, object]) -> None:

@@ -31,11 +31,7 @@ def main() -> None:
                 else:
                     limits[line["limit"]] = line
             continue
-        try:
-            taken = processor_time(parent)
-        except OSError:  # it has just ended
-            return
-        passed = [each for each in limits.values() if taken > each["until"]]
+        passed = [each for each in limits.values() if processor_time(parent, each["thread"]) > each["until"]]
         if os.getppid() != parent:
             return
         if passed:
@@ -43,10 +39,13 @@ def main() -> None:
             return
 
 
-def processor_time(process: int) -> float:
-    """Seconds that a process has taken, in all of its threads."""
-    with open(f"/proc/{process}/stat", "rb") as stream:  # noqa: PTH123 - pathlib would take longer to import than the rest
-        numbers = stream.read().rpartition(b")")[2].split()
+def processor_time(process: int, thread: int) -> float:
+    """Seconds that a thread of a process has taken; none where it has just ended."""
+    try:
+        with open(f"/proc/{process}/task/{thread}/stat", "rb") as stream:  # noqa: PTH123 - pathlib would take longer to import than the rest
+            numbers = stream.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0
     return sum(map(int, numbers[11:13])) / os.sysconf("SC_CLK_TCK")
 
 

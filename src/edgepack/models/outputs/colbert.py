@@ -12,7 +12,8 @@ from edgepack.models.read.hub_layout import dimension_of
 from edgepack.models.read.model_folder import SETTINGS, ModelFolder
 from edgepack.models.read.modules import module_config, read_dense
 from edgepack.models.read.pooling import VectorReading
-from edgepack.records.model import Dense, Pooling
+from edgepack.records.layers import Dense
+from edgepack.records.model import Pooling
 from edgepack.records.outputs import MultiVector, Outputs, Side
 
 STANFORD = "HF_ColBERT"

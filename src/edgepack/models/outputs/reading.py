@@ -8,7 +8,7 @@ from edgepack.models.outputs.tokens import Tokens
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.pooling import VectorReading
 from edgepack.models.read.safetensors import TensorFile
-from edgepack.records.model import Dense
+from edgepack.records.layers import Dense
 from edgepack.records.outputs import MultiVector, Outputs, Sparse
 
 SPARSE_LINEAR, VECTOR_LINEAR = "sparse_linear.pt", "colbert_linear.pt"

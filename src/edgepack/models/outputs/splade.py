@@ -13,7 +13,8 @@ from edgepack.models.read.documents import number_of, size_of
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.pooling import VectorReading
 from edgepack.models.read.safetensors import WORD_TABLES, TensorFile
-from edgepack.records.model import Norm, Pooling
+from edgepack.records.layers import Norm
+from edgepack.records.model import Pooling
 from edgepack.records.outputs import Outputs, Sparse, Vocabulary
 
 NAME = r"(?<![a-z])splade"

@@ -8,15 +8,8 @@ from typing import Any, get_args
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.documents import EDITED, size_of
 from edgepack.models.read.model_folder import CONFIG, MODULES, SETTINGS, ModelFolder, Module
-from edgepack.records.model import (
-    Dense,
-    DenseActivation,
-    Layer,
-    LayerNorm,
-    Pooling,
-    Unit,
-    WeighedLayers,
-)
+from edgepack.records.layers import Dense, DenseActivation, Layer, LayerNorm, Unit, WeighedLayers
+from edgepack.records.model import Pooling
 from edgepack.records.target import PoolingMode
 
 MODES: Mapping[str, PoolingMode] = {

@@ -11,6 +11,7 @@ from string import Template
 from edgepack.recipes.frontier import FrontierPoint, is_dominated, recommendations
 from edgepack.reports.frontier import heads, rows
 from edgepack.reports.page.cards import Card, render_cards
+from edgepack.reports.page.markup import document
 from edgepack.reports.scatter import COARSE, FINE, LETTER, Mark, Scatter, scatter, ticks
 
 WIDE, NARROW = (860, 480), (300, 380)
@@ -29,14 +30,13 @@ def frontier_page(points: Sequence[FrontierPoint], title: str, *, gate: float = 
         f'<div class="{kind}">{_svg(scatter(ordered, labels, width=width, height=height), gate)}</div>\n'
         for kind, labels, (width, height) in (("wide", names, WIDE), ("narrow", numbers, NARROW))
     )
-    return Template((page / "frontier.html").read_text(encoding="utf-8")).substitute(
+    inside = Template((page / "frontier.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
-        style=(page / "style.css").read_text(encoding="utf-8"),
-        own_style=(page / "frontier.css").read_text(encoding="utf-8"),
         cards=render_cards(list(_choices(points))),
         plots=plots,
         table=_table(ordered, points),
     )
+    return document(title, inside, style=(page / "frontier.css").read_text(encoding="utf-8"))
 
 
 def _choices(points: Sequence[FrontierPoint]) -> list[Card]:

@@ -4,8 +4,6 @@ Its script, which draws the map of bytes and reckons costs for other numbers of 
 page lacks these alone.
 """
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +19,7 @@ from edgepack.reports.page.cards import cards, render_cards
 from edgepack.reports.page.contents import Node
 from edgepack.reports.page.facts import PageFacts
 from edgepack.reports.page.histogram import histogram
-from edgepack.reports.page.markup import section, table
+from edgepack.reports.page.markup import document, section, table
 from edgepack.reports.page.memory import memory_section
 from edgepack.reports.text import (
     SIZE_HEAD,
@@ -51,10 +49,8 @@ def render_html(report: Report, facts: PageFacts | None = None) -> str:
     report, facts = foreign_words(report), replace(foreign_words(facts or PageFacts()), command=command)
     script = "".join((page / name).read_text(encoding="utf-8") for name in SCRIPTS)
     sections = list(_sections(report, facts))
-    return Template((page / "page.html").read_text(encoding="utf-8")).substitute(
+    inside = Template((page / "page.html").read_text(encoding="utf-8")).substitute(
         title=escape(report.bundle),
-        style=(page / "style.css").read_text(encoding="utf-8"),
-        script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         about=escape(f"{facts.model or 'a model'} for {report.target}"),
         made=escape(f", made {report.made.at[:10]}" if report.made else ""),
         status=escape(report.verification.status.replace(" ", "-")),
@@ -66,9 +62,8 @@ def render_html(report: Report, facts: PageFacts | None = None) -> str:
         cards=render_cards(cards(report, facts)),
         sections="".join(inside for _, _, inside in sections),
         notes="".join(f"<p>{escape(note)}</p>\n" for note in report.notes),
-        data=_data(report, facts),
-        script=script,
     )
+    return document(report.bundle, inside, script=script, data=_data(report, facts))
 
 
 def _sections(report: Report, facts: PageFacts) -> Iterator[tuple[str, str, str]]:

@@ -1,7 +1,24 @@
-"""Tables in HTML."""
+"""Pages, sections and tables in HTML."""
 
+import base64
+import hashlib
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib.resources import files
+from string import Template
+
+
+def document(title: str, inside: str, *, style: str = "", script: str = "", data: str = "") -> str:
+    """A whole page that asks nobody for anything; ``style`` is beside that of all pages, a ``script`` is allowed by its digest."""
+    page = files("edgepack.reports.page")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return Template((page / "frame.html").read_text(encoding="utf-8")).substitute(
+        title=escape(title),
+        style=(page / "style.css").read_text(encoding="utf-8") + style,
+        scripts=f"; script-src 'sha256-{digest}'" if script else "",
+        inside=inside,
+        after=f"{data}<script>{script}</script>\n" if script else "",
+    )
 
 
 def table(

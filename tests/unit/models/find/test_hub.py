@@ -25,7 +25,7 @@ from edgepack.fetch import http
 from edgepack.models.find import hub
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
-from edgepack.records.model import Dense
+from edgepack.records.layers import Dense
 from edgepack.records.target import Reading
 
 

@@ -60,7 +60,7 @@ def vectors(bundle: Path) -> list[list[float]]:
 
 def attempt(call: str, error: str = "EmbedError") -> str:
     """A script that says what a call is refused with."""
-    kind = error if error == "TypeError" else f"edgepack_bundle.{error}"
+    kind = error if error in ("TypeError", "ValueError") else f"edgepack_bundle.{error}"
     return f"try:\n    {call}\nexcept {kind} as error:\n    print(getattr(error, 'code', ''), error)\n"
 
 
@@ -133,6 +133,41 @@ SAID: dict[str, tuple[str, list[str], tuple[str, ...]]] = {
             "1 the bundle is closed",
             "no library",
         ],
+        (),
+    ),
+    "numbers that C does not have": (
+        "b = B()\n"
+        + "".join(
+            attempt(call, "ValueError")
+            for call in (
+                *("B(dim=2**64)", "B(max_length=-1)", "B(batch_size=2**31)", "B(threads=2**32 + 1)"),
+                *("e('a', dim=2**64 + 4)", "b.chunks('a', 2**64 + 6)", "B(dim=float('nan'))"),
+            )
+        )
+        + "most = B(batch_size=2**31 - 1, dim=8)\n"
+        "print((most.embed(['a cat', 'mat']) == e(['a cat', 'mat'])).all())",
+        [
+            f" {number} is no number of anything"
+            for number in (2**64, -1, 2**31, 2**32 + 1, 2**64 + 4, 2**64 + 6, "nan")
+        ]
+        + ["True"],
+        (),
+    ),
+    "closed while it is used": (
+        (
+            "import threading\nb, inside, further = B(), threading.Event(), threading.Event()\nreal, done = b._library, []\n"
+            "class Slow:\n"
+            "    def __getattr__(self, name):\n        return getattr(real, name)\n"
+            "    def embed_texts(self, *given):\n"
+            "        inside.set()\n        further.wait()\n        done.append('embedded')\n        return real.embed_texts(*given)\n"
+            "    def embed_close(self, bundle):\n        done.append('closed')\n        real.embed_close(bundle)\n"
+            "b._library = Slow()\n"
+            "thread = threading.Thread(target=lambda: done.append(bool((b.embed('a cat') == e('a cat')).all())))\n"
+            "thread.start()\ninside.wait()\nb.close()\nb.close()\n"
+            + attempt("b.embed('a')")
+            + "further.set()\nthread.join()\nprint(sorted(map(str, done)), done.index('embedded') < done.index('closed'))"
+        ),
+        ["1 the bundle is closed", "['True', 'closed', 'embedded'] True"],
         (),
     ),
     "tokens and similarity": (

@@ -51,6 +51,16 @@ class _Chunked(ctypes.Structure):
     )
 
 
+class _Opened(ctypes.c_void_p):
+    """A bundle of the library's. A call that runs holds it, and so the last one closes it."""
+
+    close: Any = None
+
+    def __del__(self) -> None:
+        if self.close:
+            self.close(self)
+
+
 class Bundle:
     """An open bundle; any number of threads may call ``embed`` at once. ``close()`` it, or use it in a ``with``.
 
@@ -80,9 +90,9 @@ class Bundle:
         how = ("content", "once", "size").index(check)
         # An empty key is one that no bundle is signed with.
         key = None if public_key is None else public_key.encode()
-        texts = [prefix.encode() if prefix else None, key]
-        options = _Options(batch_size, max_length, dim, threads, texts[0], how, texts[1])
-        self._bundle = ctypes.c_void_p()
+        numbers = map(_number, (batch_size, max_length, dim, threads))
+        options = _Options(*numbers, prefix.encode() if prefix else None, how, key)
+        self._bundle = _Opened()
         self._call("embed_open", os.fsencode(folder), ctypes.byref(options), ctypes.byref(self._bundle))
         self.dimension = int(self._library.embed_dimension(self._bundle))
         self.labels = tuple(self._labels())
@@ -142,7 +152,8 @@ class Bundle:
         """
         raw, made = _checked([text])[0].encode("utf-8", "replace"), _Chunked()
         length = ctypes.byref(ctypes.c_size_t(len(raw)))
-        asked = (ctypes.byref(ctypes.c_char_p(raw)), length, ctypes.c_size_t(1), ctypes.c_size_t(tokens))
+        counts = map(ctypes.c_size_t, (1, _number(tokens)))
+        asked = (ctypes.byref(ctypes.c_char_p(raw)), length, *counts)
         self._call("embed_chunks", self._bundle, *asked, int(late), ctypes.byref(made))
         count = made.offsets[1]
         # Each is decoded up to its end once: places are counted in characters.
@@ -176,8 +187,10 @@ class Bundle:
         return _in_rows(numbers, width)
 
     def close(self) -> None:
-        self._library.embed_close(self._bundle)
-        self._bundle = ctypes.c_void_p()
+        """Refuse further calls, and close the bundle when those that run have ended. A second time does nothing."""
+        bundle, self._bundle = self._bundle, _Opened()
+        if bundle:
+            bundle.close = self._library.embed_close
 
     def __enter__(self) -> Bundle:
         return self
@@ -201,6 +214,13 @@ def _in_rows(numbers: Any, width: int) -> Any:
     except ImportError:
         return [list(numbers[at : at + width]) for at in range(0, len(numbers), width)]
     return numpy.ctypeslib.as_array(numbers).reshape(-1, width)
+
+
+def _number(asked: int) -> int:
+    """One that C has, too: ctypes makes 0 of 2**64, which stands for the bundle's own way."""
+    if not 0 <= asked < 1 << 31:
+        raise ValueError(f"{asked} is no number of anything")
+    return asked
 
 
 def _checked(texts: Iterable[str]) -> list[str]:
