@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { before, test } from "node:test";
 
 import { openKept } from "../../plugins/edgepack_web/js/kept.mjs";
+import { sumsOf } from "../../plugins/edgepack_web/js/sums.mjs";
 
 const BASE = "https://host.example/b/";
 const URL_OF = `${BASE}assets/model-1.bin`;
@@ -53,7 +54,8 @@ before(() => {
 /** Room in a memory, at a place that is a multiple of 4. */
 function room(size) {
   const memory = new WebAssembly.Memory({ initial: 2 });
-  return async () => ({ bytes: new Uint8Array(memory.buffer, 64, size), memory });
+  const bytes = new Uint8Array(memory.buffer, 64, size);
+  return async () => ({ bytes, sums: () => sumsOf(bytes, memory) });
 }
 
 for (const size of [0, 1, 3, 4, 15, 16, 17, 63, 64, 1000, 65_536])

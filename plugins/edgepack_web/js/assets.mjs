@@ -20,7 +20,7 @@ export class IntegrityError extends Error {
 
 /**
  * @typedef {{path: string, size: number, integrity: string, gzip?: number, brotli?: number}} Asset
- * @typedef {{bytes: Uint8Array, memory?: WebAssembly.Memory}} Room
+ * @typedef {{bytes: Uint8Array, sums?: () => number[]}} Room  `sums`: of its first numbers (sums.mjs)
  * @typedef {(event: {loaded: number, total: number, cached: number}) => void} OnProgress
  */
 

@@ -6,14 +6,6 @@ const isScript = (url) => /\.(mjs|json)$/.test(url);
 const SUM = 8;
 /** Milliseconds after which a file that was read is closed: a worker has to wait for the browser while it closes one. */
 const LATER = 1000;
-// A module with one function: from one address to another of the memory that it imports, it adds four numbers at a time to four sums,
-// and these sums to four of places, and gives all eight. A browser runs a script's loop slowly at first, and this one at once.
-const ADDING = [
-  0, 97, 115, 109, 1, 0, 0, 0, 1, 14, 1, 96, 2, 127, 127, 8, 127, 127, 127, 127, 127, 127, 127, 127, 2, 6, 1, 0, 0, 2, 0, 1, 3, 2, 1, 0, 7, 4, 1, 0,
-  0, 0, 10, 88, 1, 86, 1, 2, 123, 2, 64, 3, 64, 32, 0, 32, 1, 70, 13, 1, 32, 3, 32, 2, 32, 0, 253, 0, 2, 0, 253, 174, 1, 34, 2, 253, 174, 1, 33, 3,
-  32, 0, 65, 16, 106, 33, 0, 12, 0, 11, 11, 32, 2, 253, 27, 0, 32, 2, 253, 27, 1, 32, 2, 253, 27, 2, 32, 2, 253, 27, 3, 32, 3, 253, 27, 0, 32, 3, 253, 27,
-  1, 32, 3, 253, 27, 2, 32, 3, 253, 27, 3, 11,
-];
 const fileName = (url) => url.slice(url.lastIndexOf("/") + 1);
 
 /** Nothing in Node, on plain http, and where a browser forbids it (then even asking throws). */
@@ -142,32 +134,19 @@ const inMemory = (buffer) => ({
 });
 
 /** Reads all of a file; whether it has its sum. */
-function isWhole(open, { bytes, memory }) {
+function isWhole(open, { bytes, sums }) {
   const sum = new Uint8Array(SUM);
   try {
-    return open.read(bytes, { at: 0 }) + open.read(sum, { at: bytes.length }) === bytes.length + SUM && sumOf(bytes, memory).every((byte, at) => byte === sum[at]);
+    return open.read(bytes, { at: 0 }) + open.read(sum, { at: bytes.length }) === bytes.length + SUM && sumOf(bytes, sums?.()).every((byte, at) => byte === sum[at]);
   } catch {
     return false;
   }
 }
 
-/** Fletcher's sum of numbers of 32 bits: it knows them and their places. */
-function sumOf(bytes, memory) {
+/** Fletcher's sum of numbers of 32 bits: it knows them and their places. Those of the first numbers may be known. */
+function sumOf(bytes, [at, sum, places] = [0, bytes.length, 0]) {
   const numbers = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
-  let [at, sum, places] = memory ? quickSum(bytes, memory) : [0, bytes.length, 0];
   for (; at < numbers.length; at++) places = (places + (sum = (sum + numbers[at]) | 0)) | 0;
   for (at *= 4; at < bytes.length; at++) places = (places + (sum = (sum + bytes[at]) | 0)) | 0;
   return new Uint8Array(Int32Array.of(sum, places).buffer);
-}
-
-let adding;
-
-/** Of the numbers in whole fours: how many they are, their sum, and that of their places. */
-function quickSum({ byteOffset, length }, memory) {
-  adding ??= new WebAssembly.Module(new Uint8Array(ADDING));
-  const { exports } = new WebAssembly.Instance(adding, { "": { "": memory } });
-  const count = (length >> 4) << 2;
-  const [a, b, c, d, ...more] = exports[""](byteOffset, byteOffset + 4 * count);
-  const places = Math.imul(count, length) + 4 * more.reduce((all, each) => all + each) - b - 2 * c - 3 * d;
-  return [count, (length + a + b + c + d) | 0, places | 0];
 }

@@ -3,6 +3,7 @@
 
 import { EmbedError } from "./errors.mjs";
 import { notTaken, RuntimeError } from "./failures.mjs";
+import { sumsOf } from "./sums.mjs";
 
 // A module with one function that holds `i16x8.relaxed_dot_i8x16_i7x16_s` of zeros.
 const RELAXED = [0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 16, 1, 14, 0, 65, 0, 253, 15, 65, 0, 253, 15, 253, 146, 2, 26, 11];
@@ -23,7 +24,8 @@ export class Plan {
 
   /** Where a part of the plan goes. */
   room(place, size) {
-    return { bytes: this.#view(Uint8Array, this.#at + place, size), memory: this.#exports.memory };
+    const bytes = this.#view(Uint8Array, this.#at + place, size);
+    return { bytes, sums: () => sumsOf(bytes, this.#exports.memory) };
   }
 
   /** What was read into its room lies there already. */
