@@ -116,7 +116,7 @@ def open_server(bundle: Path, *, host: str, port: int) -> http.server.ThreadingH
     """
     try:
         threads = has_threads(json.loads((bundle / "bundle.json").read_bytes())["runtimes"])
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise BundleError(
             f"{bundle} is not a web bundle: bundle.json is not there, or not that of one",
             hint="edgepack bundle --target web-wasm makes one",

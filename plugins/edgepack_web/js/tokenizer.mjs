@@ -80,6 +80,7 @@ class Vocabulary {
     const ids = new Map();
     const lines = this.#lines.split("\n");
     for (let at = 1; at < lines.length; at++) if (lines[at]) ids.set(lines[at][0] === "\t" ? this.#prefix + lines[at].slice(1) : lines[at], at - 1);
+    this.#lines = "";
     return ids;
   }
 }

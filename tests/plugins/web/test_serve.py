@@ -121,7 +121,7 @@ def test_a_name_that_cannot_be_is_not_there(
     assert (response.status, body) == (404, b"")
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"runtimes": [1]}'])
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "[" * 100_000, '{"runtimes": [1]}'])
 def test_a_file_that_is_not_that_of_a_web_bundle(tmp_path: Path, text: str) -> None:
     (tmp_path / "bundle.json").write_text(text)
     with pytest.raises(BundleError, match="not a web bundle"):
