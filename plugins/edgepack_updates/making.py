@@ -1,6 +1,5 @@
 """A delta of two bundles: each file kept, patched or whole, whichever is the least to send."""
 
-import io
 import shutil
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -9,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.api import BuildContext, Bundle
+from edgepack.api.axes import TarEntry
 from edgepack.api.kit import written_beside
 from edgepack.bundles.manifest import MANIFEST, SIGNATURE, file_entry
 from edgepack.files.frames import LARGE, frame
+from edgepack.files.pack import write_tar
 from edgepack_updates.steps import LIST, DeltaPlan, DeltaStep, write_plan
 from edgepack_updates.zstd import compress
 
 LINK = "link"
-MTIME = 315532800
-"""As in a bundle's archive."""
 WORTHWHILE = 4
 """A patch that takes a smaller share of the file than one in so many is not compared with the file compressed whole."""
 
@@ -78,21 +77,10 @@ def make_delta(
 
 def write_delta(made: Made, destination: Path) -> None:
     """One plain tar, its list first: the same bytes for the same bundles. It is there when it is whole."""
-    with (
-        written_beside(destination) as temporary,
-        tarfile.open(temporary, "w:", format=tarfile.USTAR_FORMAT) as tar,
-    ):
-        listed = write_plan(made.plan).encode()
-        tar.addfile(_member(LIST, len(listed)), io.BytesIO(listed))
-        for name, path in made.members.items():
-            with path.open("rb") as content:
-                tar.addfile(_member(name, path.stat().st_size), content)
-
-
-def _member(name: str, size: int) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.size, info.mtime, info.mode = size, MTIME, 0o644
-    return info
+    entries = [TarEntry(name=LIST, source=write_plan(made.plan).encode())]
+    entries += [TarEntry(name=name, source=path) for name, path in made.members.items()]
+    with written_beside(destination) as temporary, temporary.open("wb") as out:
+        write_tar(out, entries, format=tarfile.USTAR_FORMAT)
 
 
 def _entries(bundle: Bundle) -> Iterator[Mapping[str, Any]]:

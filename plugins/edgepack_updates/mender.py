@@ -5,7 +5,6 @@ It is unsigned; ``mender-artifact sign`` adds a signature.
 """
 
 import gzip
-import io
 import json
 import re
 import tarfile
@@ -16,13 +15,13 @@ from tempfile import mkdtemp
 from typing import IO, Any, cast
 
 from edgepack.api import BuildContext, Bundle, Target, UsageError
+from edgepack.api.axes import TarEntry
 from edgepack.api.kit import sha256_of
 from edgepack.bundles.archive import pack
+from edgepack.files.pack import write_tar
 
 MODULE = "edgepack"
 """What the update module is called on the device."""
-MTIME = 315532800
-"""As in a bundle's archive."""
 HINT = 'in the target: [x-mender] with device_types = ["raspberrypi4"], as the devices\' mender.conf or device_type says it'
 
 
@@ -101,20 +100,11 @@ def _is_word(value: object) -> bool:
 
 
 def _write_tar(path: Path, members: Iterable[tuple[str, bytes | Path]], *, compressed: bool) -> None:
+    entries = [TarEntry(name=name, source=content) for name, content in members]
     with path.open("wb") as out:
         if not compressed:
-            _add_all(out, members)
+            write_tar(out, entries, format=tarfile.USTAR_FORMAT)
             return
         # The archive is compressed already.
         with gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=out, mtime=0) as packed:
-            _add_all(cast("IO[bytes]", packed), members)
-
-
-def _add_all(out: IO[bytes], members: Iterable[tuple[str, bytes | Path]]) -> None:
-    with tarfile.open(fileobj=out, mode="w|", format=tarfile.USTAR_FORMAT) as tar:
-        for name, content in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(content) if isinstance(content, bytes) else content.stat().st_size
-            info.mtime, info.mode = MTIME, 0o644
-            with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as stream:
-                tar.addfile(info, stream)
+            write_tar(cast("IO[bytes]", packed), entries, format=tarfile.USTAR_FORMAT)

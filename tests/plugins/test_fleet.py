@@ -18,15 +18,16 @@ from tests.support.serving import file, serving
 from edgepack import pipeline, python_api
 from edgepack.building.outcome import report_file_of
 from edgepack.bundles.archive import unpack_bundle
-from edgepack.bundles.manifest import open_bundle
+from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
-from edgepack.files.store import digest_tree
+from edgepack.files.store import Store, digest_tree, sha256_of
 from edgepack.plugins.context import HostContext
 from edgepack.project import remote_results, stores
 from edgepack.project.jobs import Result
 from edgepack.project.report import as_dict, row_of
 from edgepack.records.target import Target
 from edgepack.signing.keys import new_keys
+from edgepack.verifier.trusted_bundles import remember
 
 pytestmark = pytest.mark.tools("env", "python")
 
@@ -172,6 +173,22 @@ def test_a_bundle_that_was_signed_is_up_to_date_until_a_signature_is_damaged(
     (tmp_path / "dist/one-kiosk-one.report.json").write_text("{}")
     python_api.sign(bundle, key=private, force=True)
     assert states(build(again=True)) == ["made"]
+
+
+def test_what_somebody_else_laid_into_the_output_is_not_signed(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is up to date by a file in that very folder, which came with the project."""
+    (tmp_path / "edgepack.toml").write_text(ONE)
+    private, _ = new_keys(tmp_path / "team", password=None)
+    build()
+    cache = tmp_path / "another user's"
+    monkeypatch.setenv("EDGEPACK_CACHE", str(cache))
+    assert states(build(again=True)) == ["up to date"]
+    assert states(build(again=True, key=private)) == ["made"]
+    bundle = open_bundle(tmp_path / "dist/one-kiosk-one")
+    remember(digest(bundle), report=sha256_of(report_file_of(bundle.directory)), store=Store(root=cache))
+    assert states(build(again=True, key=private)) == ["up to date"]
 
 
 @pytest.mark.sample(1)

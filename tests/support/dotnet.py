@@ -48,13 +48,13 @@ def compiled_csharp(folder: Path, *sources: Path) -> Sequence[str | Path]:
 
 def _compiler() -> Path:
     from edgepack.files.store import Store, default_root
-    from tests.support.languages import required
+    from edgepack_web.npm.node import npm_command
 
     name, version = COMPILER
 
     def fetch(folder: Path) -> None:
         npm: list[str | Path] = [
-            required("npm"),
+            *npm_command(),
             "pack",
             "--silent",
             f"{name}@{version}",

@@ -232,13 +232,15 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
             budget.take(len(chunk))
             yield chunk
 
-    name = PROGRAMS.get(_kind_of_program(file))
+    kind = _kind_of_program(file)
+    name = PROGRAMS.get(kind)
     with zipfile.ZipFile(cast("IO[bytes]", _Listed(file))) as archive:
+        if kind != b"#!":  # behind a script, of whose length its list may know nothing
+            _require_one_list(file, archive.start_dir, alone=bool(name))
         if name:
             size = min((member.header_offset for member in archive.infolist()), default=archive.start_dir)
             if size < 0:
                 raise BadArchive("its list of files leads out of it")
-            _require_one_list(file, archive)
             budget.take_entry()
             budget.require(size)
             yield ArchiveMember(
@@ -254,9 +256,11 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
             budget.require(member.file_size)
             mode = member.external_attr >> 16
             plain = stat.S_IFMT(mode) in (0, stat.S_IFREG)
+            # Java runs what a folder has for content; two bytes are deflated ones of nothing.
+            content = member.file_size or member.compress_size > 2
             yield ArchiveMember(
                 path=inside(member.filename.replace("\\", "/")),
-                kind="folder" if member.is_dir() else "file" if plain else "odd",
+                kind=("odd" if content else "folder") if member.is_dir() else "file" if plain else "odd",
                 size=member.file_size,
                 executable=bool(mode & 0o100),
                 link="",
@@ -264,14 +268,35 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
             )
 
 
-def _require_one_list(file: IO[bytes], archive: zipfile.ZipFile) -> None:
-    """Raise ``BadArchive`` where the program itself would read another list than zipfile does: the one that the last 22 bytes name.
+_END, _END_64, _PLACE_OF_64 = struct.Struct("<4s6xH2IH"), struct.Struct("<4s28x3Q"), struct.Struct("<4s4xQ4x")
+"""Records at a zip's end: entries, size and place of the list, and length of a comment; for more than 4 GB; and where that one is."""
+_ASK_64 = (0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF)
+"""Numbers in the place of those of the other record."""
 
-    A record for archives of more than 4 GB before them may name another.
+
+def _require_one_list(file: IO[bytes], start: int, *, alone: bool) -> None:
+    """Raise ``BadArchive`` where another program may read another list of files than zipfile, to which it begins at ``start``.
+
+    zipfile finds the list by its size alone, and believes a record for archives of more than 4 GB where nothing asks for it.
+    Programs of ours, which stand ``alone`` with their bundle, have neither such a record nor a comment.
     """
-    length = file.seek(-22, os.SEEK_END)
-    sign, size, start = struct.unpack("<4s8x2I2x", file.read(22))
-    if sign != b"PK\5\6" or start != archive.start_dir or start + size != length:
+    length = file.seek(0, os.SEEK_END)
+    before = file.seek(max(0, length - _END.size - _PLACE_OF_64.size - 0xFFFF))
+    tail = file.read()
+    at = len(tail) - _END.size
+    if tail[at : at + 4] != b"PK\5\6" or tail[-2:] != b"\0\0":
+        at = tail.rfind(b"PK\5\6")
+    _, *said, comment = _END.unpack_from(tail, at)
+    end, found = before + at, said
+    right = at + _END.size + comment == len(tail) and not (alone and comment)
+    if right and (of_64 := at - _PLACE_OF_64.size) >= 0 and tail.startswith(b"PK\6\7", of_64):
+        end -= _PLACE_OF_64.size + _END_64.size
+        file.seek(end)
+        _, *found = _END_64.unpack(file.read(_END_64.size))
+        named = _PLACE_OF_64.unpack_from(tail, of_64)[1]
+        same = (one in (other, asks) for one, other, asks in zip(said, found, _ASK_64, strict=True))
+        right = not alone and named == end and all(same)
+    if not right or found[2] != start or start + found[1] != end:
         raise BadArchive("it has more than one list of files", hint="do not trust this file")
 
 

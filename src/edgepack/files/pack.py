@@ -79,9 +79,9 @@ def write_tarball(
                 advance(size)
 
 
-def write_tar(out: IO[bytes], entries: Iterable[TarEntry]) -> None:
-    """Write the entries, in the order given, as one tar in the form that every tar reads, that of busybox too."""
-    with tarfile.open(fileobj=out, mode="w|", format=tarfile.GNU_FORMAT, bufsize=1 << 20) as tar:
+def write_tar(out: IO[bytes], entries: Iterable[TarEntry], *, format: int = tarfile.GNU_FORMAT) -> None:
+    """Write the entries, in the order given, as one tar in a form of ``tarfile``'s: every tar reads GNU's, that of busybox too."""
+    with tarfile.open(fileobj=out, mode="w|", format=format, bufsize=1 << 20) as tar:
         for entry in entries:
             _add(tar, entry)
 

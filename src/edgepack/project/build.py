@@ -66,6 +66,7 @@ def build_cells(
             store=by.store,
             offline=context.offline,
             force=force,
+            signed=key is not None,
             dry_run=dry_run,
         )
         for number, cell in enumerate(cells)

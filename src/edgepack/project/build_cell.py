@@ -26,6 +26,7 @@ from edgepack.project.remote_results import KIND, offer, take
 from edgepack.project.state_file import is_up_to_date, memory_of, remember
 from edgepack.project.stores import open_shared
 from edgepack.recipes.registry import key_of_passes, passes_for
+from edgepack.recorded.beside import record_beside
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Target
 from edgepack.targets import overrides_of, with_reading
@@ -73,7 +74,7 @@ def _make(order: Job, *, context: HostContext) -> Result:
         packagers = packagers_of(target, context)
         key = _key(source, target, context)
         done = Result(label=cell.label, state="to be made", seconds=0.0, path=place, key=key)
-        if order.claims is not None and not order.force and is_up_to_date(place, key, context.plugins()):
+        if order.claims is not None and _is_up_to_date(place, key, order, context=context):
             done = replace(done, state="up to date")
         elif not order.force and shared is not None and shared.has(KIND, key):
             done = replace(done, state="in the store")
@@ -104,7 +105,7 @@ def settle(result: Result, order: Job, *, context: HostContext) -> Result:
     if result.path is None or result.state == "failed":
         return result
     _claim(result.path, order)
-    if not order.force and is_up_to_date(result.path, result.key, context.plugins()):
+    if _is_up_to_date(result.path, result.key, order, context=context):
         return replace(result, state="up to date")
     shared = open_shared(str(order.store), context=context)
     packagers = packagers_of(_target(order.cell, context), context)
@@ -114,6 +115,14 @@ def settle(result: Result, order: Job, *, context: HostContext) -> Result:
             hint="build it again; where that does not help, the store is not the same for all",
         )
     return result
+
+
+def _is_up_to_date(place: Path, key: str, order: Job, *, context: HostContext) -> bool:
+    """Whether a bundle may stay; with a signature of ours, too, which says who made it."""
+    if order.force or not is_up_to_date(place, key, context.plugins()):
+        return False
+    record = record_beside(place, store=context.store) if order.signed else None
+    return not order.signed or (record is not None and record.said_by.counts)
 
 
 def _there(shared: SharedStore | None) -> SharedStore:

@@ -40,6 +40,8 @@ class Job:
     store: str | None = None
     offline: bool = False
     force: bool = False
+    signed: bool = False
+    """Whether the bundle is to be signed: one that somebody else laid there is made again then."""
     dry_run: bool = False
     version: str = edgepack.__version__
 

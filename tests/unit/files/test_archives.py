@@ -6,6 +6,7 @@ import io
 import lzma
 import os
 import stat
+import struct
 import tarfile
 import zipfile
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from edgepack.bundles.archive import unpack_bundle
+from edgepack.bundles.archive import lies_beside, unpack_bundle
 from edgepack.errors import BundleError, DownloadError, EdgepackError, ModelError
 from edgepack.fetch.unpack import unpack_download, unpack_matching
 from edgepack.files import archives
@@ -66,7 +67,7 @@ def zipped(entries: Sequence[Put]) -> bytes:
             info.filename = entry.name + ("/" if entry.kind == FOLDER else "")  # as it is, absolute or not
             info.external_attr = (ZIP_KINDS[entry.kind] | entry.mode) << 16
             info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, entry.link.encode() or entry.content)
+            archive.writestr(info, entry.link.encode() or (b"" if entry.kind == FOLDER else entry.content))
     return buffer.getvalue()
 
 
@@ -502,6 +503,71 @@ def test_a_zip_whose_directory_leads_before_its_beginning_is_refused(tmp_path: P
         made.write_bytes(whole[cut:])
         with pytest.raises(BadArchive):
             unpack(made, tmp_path / f"out{cut}")
+
+
+END, END_64, PLACE_OF_64 = "<4s4H2IH", "<4sQ2H2I4Q", "<4sIQI"
+
+
+def with_two_lists(form: str) -> bytes:
+    """A zip of which zipfile reads that ``own`` is in it, and Java, Android or Go that ``other`` is."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        made.writestr(zipfile.ZipInfo("other"), b"x" * 100)
+        made.writestr(zipfile.ZipInfo("own"), b"y")
+    whole = buffer.getvalue()
+    size, start = struct.unpack_from("<2I", whole, len(whole) - 10)
+    members, listed = whole[:start], whole[start : start + size]
+    at = listed.index(b"PK\1\2", 1)
+    other, own = listed[:at], bytearray(listed[at:])
+
+    def end(size: int, start: int, comment: int = 0) -> bytes:
+        return struct.pack(END, b"PK\5\6", 0, 0, 1, 1, size, start, comment)
+
+    if form == "by its place":  # as Go finds it
+        struct.pack_into("<I", own, 42, struct.unpack_from("<I", own, 42)[0] - len(other))
+        return members + other + own + end(len(own), start)
+    if form == "in a comment":
+        behind = own + end(len(own), start + len(other) + 22) + b"\1" * 9
+        return members + other + end(len(other), start, len(behind)) + behind
+    place = start + len(other)
+    of_64 = struct.pack(END_64, b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, len(own), place)
+    of_64 += struct.pack(PLACE_OF_64, b"PK\6\7", 0, place + len(own), 1)
+    hidden = bytes(own) + of_64
+    other = other[:32] + struct.pack("<H", len(hidden)) + other[34:] + hidden
+    return members + other + end(len(other), start)
+
+
+@pytest.mark.parametrize("form", ["by its place", "in a comment", "of more than 4 GB"])
+def test_a_zip_with_another_list_for_others_is_refused(tmp_path: Path, form: str) -> None:
+    place = tmp_path / "made.jar"
+    place.write_bytes(with_two_lists(form))
+    with zipfile.ZipFile(place) as read:
+        assert read.namelist() == ["own"]
+    with pytest.raises(BadArchive, match="more than one list of files"), opened(place) as members:
+        list(members)
+
+
+@pytest.mark.parametrize("form", ["plain", "commented", "empty", "as of more than 4 GB"])
+def test_a_zip_with_one_list_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    if form == "as of more than 4 GB":
+        monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 0)
+    with zipfile.ZipFile(tmp_path / "made.jar", "w") as made:
+        made.comment = b"x" * 0xFFFF if form == "commented" else b""
+        if form != "empty":
+            made.writestr("own", "y")
+    with opened(tmp_path / "made.jar") as members:
+        assert [str(member.path) for member in members] == ([] if form == "empty" else ["own"])
+
+
+def test_a_zips_folder_with_content_is_odd(tmp_path: Path) -> None:
+    """``java -cp`` runs a class of that name."""
+    with zipfile.ZipFile(tmp_path / "made.jar", "w") as made:
+        made.writestr(zipfile.ZipInfo("bundle/"), b"")
+        made.writestr(zipfile.ZipInfo("bundle/manifest.json"), b"{}")
+        made.writestr(zipfile.ZipInfo("Main.class/"), b"\xca\xfe\xba\xbe")
+    with opened(tmp_path / "made.jar") as members:
+        assert [member.kind for member in members] == ["folder", "file", "odd"]
+    assert lies_beside(tmp_path / "made.jar") == "Main.class"
 
 
 def test_a_zip_of_many_names_does_not_fill_the_memory(
