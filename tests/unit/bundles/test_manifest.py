@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,16 @@ def test_a_missing_section_is_named(bundle: Bundle, key: str) -> None:
         open_bundle(bundle.directory)
 
 
+@pytest.mark.parametrize(
+    "key", ["target.name", "model.name", "model.origin", "model.dimension", "runtime.version"]
+)
+def test_what_every_bundle_says_is_not_missing(bundle: Bundle, key: str) -> None:
+    section, _, name = key.partition(".")
+    edit(bundle, lambda manifest: manifest[section].pop(name))
+    with pytest.raises(BundleError, match=f"{re.escape(key)} is missing"):
+        open_bundle(bundle.directory)
+
+
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside", "model/../../outside", "manifest.json", ""])
 def test_a_file_outside_the_bundle_is_refused(bundle: Bundle, path: str) -> None:
     edit(bundle, lambda manifest: manifest["files"][0].update(path=path))
@@ -320,6 +331,9 @@ def test_a_manifest_that_readers_read_otherwise_is_refused(bundle: Bundle, line:
         (("model", "max_length"), 10**18),
         (("model", "normalize"), 1_000_000_000),
         (("visits",), [1]),
+        (("visits",), {"cold": 1}),
+        (("visits",), {"cold": [[1]]}),
+        (("visits",), {"cold": ["nothing"], "warm": []}),
         (("checks",), "all"),
     ],
 )
