@@ -93,12 +93,6 @@ _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
     ("visits",): dict,
 }
 """Of these, what is there is of that kind."""
-_ALWAYS = (
-    ("target", "name"),
-    *(("model", key) for key in ("name", "origin", "dimension", "pooling", "normalize")),
-    *(("runtime", key) for key in ("version", "kind")),
-)
-"""What is there in each section that there is."""
 REMAKE = "make the bundle again, or unpack its archive again"
 _FILE_KEYS = {"path": str, "size": int, "sha256": str, "mode": str, "part": str}
 
@@ -349,9 +343,6 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def _check_kinds(path: Path, manifest: Mapping[str, Any]) -> None:
-    for section, key in _ALWAYS:
-        if manifest[section] is not None and key not in manifest[section]:
-            raise BundleError(f"{path}: {section}.{key} is missing")
     for keys, kind in _INNER.items():
         value: Any = manifest
         for key in keys:
