@@ -9,7 +9,7 @@
 Four pages, with ``--fast`` five, each served from the loopback by what `edgepack serve-web` serves with, every file under brotli 11, all that does
 not change immutable: the bundle; the same loader on npm's WebAssembly; onnxruntime-web's own JavaScript with the same model
 file and @huggingface/tokenizers; transformers.js with a model file made as those on the hub are (dynamic int8 of the
-exported model, per channel, reduced range: no hub is asked). One thread each. Cold visits have a new profile each; a warm one
+exported model, per channel, reduced range: no hub is asked). One thread each, so no page is isolated. Cold visits have a new profile each; a warm one
 is a new page in the same browser; a later one follows a restart of the browser. Bytes are bodies as the server sent them,
 headers not counted. Cosines are to the full-precision model in Python, over those of the 200 verification texts that are
 not cut: transformers.js cuts later than sentence-transformers does. Visits
@@ -48,6 +48,7 @@ from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.model import ModelSource
 from edgepack.verifier.gate import verification_texts
 from edgepack_web.encoded import write_encoded
+from edgepack_web.hosts import page_headers
 from edgepack_web.npm.node import find_node
 from edgepack_web.npm.package import npm_package
 from edgepack_web.packages import onnxruntime_web, tokenizers_library
@@ -94,7 +95,7 @@ class Counting(Handler):
     def __init__(self, peer: Peer, *arguments: object) -> None:
         self.peer = peer
         self.length = self.status = 0
-        super().__init__(peer.folder, *arguments)
+        super().__init__(peer.folder, page_headers(threads=False), *arguments)
 
     def send_header(self, keyword: str, value: str) -> None:
         if keyword == "Content-Length":

@@ -77,11 +77,7 @@ class EngineBuilder:
         require_native(source, context=self.context)
 
     def require_plan(self, source: ModelSource) -> None:
-        """Raise ``UnsupportedModelError`` for a model that no plan can be made of, whoever tokenizes its texts."""
-        self._require_steps(source)
-
-    def _require_steps(self, source: ModelSource) -> None:
-        """Raise ``UnsupportedModelError`` for a graph that no plan can be made of, whatever its numbers are."""
+        """Raise ``UnsupportedModelError`` for a graph that no plan can be made of, whatever its numbers are and whoever tokenizes its texts."""
         passes = passes_for(source, self.target.model, self.context)
         if any(self.context.extensions("pass")[each.name].identity for each in passes):
             return  # What passes of other plugins make is only known when they have made it.
@@ -124,36 +120,20 @@ class EngineBuilder:
 
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         twin = self._twin(model)
-        made = self._linked(
-            model,
-            self.target.platform,
-            library=self.library,
-            serve=self.serve,
-            chunks=self.chunks,
-            polite=self.polite,
-        )
+        made = self._linked(model, self.target.platform)
         return replace(made, by_level=True, exact=ARITHMETIC, twin=twin)
 
-    def _linked(
-        self,
-        model: PreparedModel,
-        platform: Platform,
-        *,
-        library: bool = False,
-        serve: bool = False,
-        chunks: bool = False,
-        polite: bool = False,
-    ) -> RunnerArtifact:
-        chunked = library or serve or chunks
+    def _linked(self, model: PreparedModel, platform: Platform) -> RunnerArtifact:
+        chunked = self.library or self.serve or self.chunks
         return link_encoder(
             model,
             library_code(model.file) if chunked else program_code(model.file),
             outputs=self.outputs,
-            library=library,
+            library=self.library,
             any_libc=True,
-            serve=serve,
-            chunks=chunks,
-            polite=polite,
+            serve=self.serve,
+            chunks=self.chunks,
+            polite=self.polite,
             beside=jni_sources(),
             exports=jni_exports(),
             platform=platform,
@@ -165,7 +145,8 @@ class EngineBuilder:
         if self.target.platform.os != "macos":
             return None
         here = Platform(os="linux", arch=platform.machine(), glibc="2.28")
-        made = self._linked(model, here)
+        alone = replace(self, library=False, serve=False, chunks=False, polite=False)
+        made = alone._linked(model, here)
         # What is linked next for this bundle lies in the same folder.
         return Path(shutil.copy(made.directory / made.program, self.context.work_dir / "twin"))
 

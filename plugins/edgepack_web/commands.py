@@ -20,7 +20,7 @@ def serve_web(path: Path, host: str, port: int) -> None:
     """Serve a web bundle on this machine until Ctrl-C.
 
     It sends the headers that a production host should send: content types, permanent caching of content-addressed files,
-    compressed copies, and the cross-origin isolation that threads require.
+    compressed copies, and for a runtime with threads the cross-origin isolation that they require.
     """
     from edgepack_web.serve import open_server
 

@@ -16,7 +16,7 @@ from edgepack import api
 from edgepack.api import BuildContext, Placement, PreparedModel, RuntimeArtifact, TargetError
 from edgepack.api.kit import usage_of
 from edgepack_web.encoded import BROTLI, GZIP, write_encoded
-from edgepack_web.hosts import write_host_files
+from edgepack_web.hosts import has_threads, write_host_files
 from edgepack_web.npm.modules import ON_ENGINE, joined
 from edgepack_web.webgpu import VERSION as WEBGPU_VERSION
 from edgepack_web.webgpu import OnGpu
@@ -136,7 +136,7 @@ def write_page(
     _write_service_worker(folder.root, assets)
     stable = [*STABLE, "bundle.json"]
     encoded += write_encoded(folder.root, stable, context=context) if copies else []
-    write_host_files(folder.root, stable)
+    write_host_files(folder.root, threads=has_threads(engines))
     folder.parts |= dict.fromkeys(encoded, "encoded")
     return Placement(
         model=tuple(piece["path"] for piece in pieces),

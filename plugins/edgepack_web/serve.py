@@ -1,9 +1,10 @@
-"""A web bundle on the loopback, as a good host would serve it: types, caching, compressed copies, isolation."""
+"""A web bundle on the loopback, as a good host would serve it: types, caching, compressed copies, isolation where there are threads."""
 
 import http.server
+import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -11,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from edgepack.api import BundleError, UsageError
-from edgepack_web.hosts import ASK_AGAIN, FOR_EVER, ISOLATION, SHARED
+from edgepack_web.hosts import ASK_AGAIN, ASSETS, FOR_EVER, has_threads, page_headers
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -26,17 +27,17 @@ TYPES = {
 }
 ENCODINGS = {"br": ".br", "gzip": ".gz"}
 """What servers send, the smaller first."""
-HEADERS = ISOLATION | SHARED | {"X-Content-Type-Options": "nosniff"}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """GET and HEAD of the files below a folder; nothing else, and nothing outside of it."""
+    """GET and HEAD of the files below a folder; nothing else, and nothing outside of it. ``page`` is sent with all but assets."""
 
     protocol_version = "HTTP/1.1"
     timeout = 60
 
-    def __init__(self, root: Path, *arguments: object) -> None:
+    def __init__(self, root: Path, page: Mapping[str, str], *arguments: object) -> None:
         self.root = root
+        self.page = page
         super().__init__(*arguments)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
@@ -62,6 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         tag = f'"{sent.stat().st_mtime_ns:x}-{sent.stat().st_size:x}"'
         asset = file.relative_to(self.root).parts[0] == "assets"
         headers = {
+            **(ASSETS if asset else self.page),
             "Content-Type": TYPES.get(file.suffix, "application/octet-stream"),
             "Cache-Control": FOR_EVER if asset else ASK_AGAIN,
             "ETag": tag,
@@ -78,7 +80,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _headers(self, status: HTTPStatus, headers: dict[str, str]) -> None:
         self.send_response(status)
-        for name, value in (HEADERS | headers).items():
+        for name, value in ({"X-Content-Type-Options": "nosniff"} | headers).items():
             self.send_header(name, value)
         self.end_headers()
 
@@ -112,12 +114,14 @@ def open_server(bundle: Path, *, host: str, port: int) -> http.server.ThreadingH
 
     Raises ``BundleError`` for a folder that is no web bundle, ``UsageError`` for a port that is taken.
     """
-    if not (bundle / "bundle.json").is_file():
+    try:
+        threads = has_threads(json.loads((bundle / "bundle.json").read_bytes())["runtimes"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise BundleError(
-            f"{bundle} is not a web bundle: there is no bundle.json",
+            f"{bundle} is not a web bundle: bundle.json is not there, or not that of one",
             hint="edgepack bundle --target web-wasm makes one",
-        )
-    handler: Callable[..., Handler] = partial(Handler, bundle.resolve())
+        ) from error
+    handler: Callable[..., Handler] = partial(Handler, bundle.resolve(), page_headers(threads=threads))
     try:
         return http.server.ThreadingHTTPServer((host, port), handler)
     except OSError as error:

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,37 +50,14 @@ PART = 24
 
 
 @dataclass(frozen=True)
-class Win32Musl:
-    """musl on kernel32, in every program that is linked."""
-
-    @property
-    def glibc(self) -> None:
-        return None
+class Win32Musl(Musl):
+    """musl on kernel32, in every program that is linked: what it asks of compilers is musl's."""
 
     @cached_property
     def revision(self) -> str:
         texts = sorted(path.read_text(encoding="utf-8") for path in _own_files())
         words = (SCHEMA, *MUSL_FLAGS, *FLAGS, *texts)
         return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
-
-    @property
-    def ends_threads(self) -> bool:
-        return False
-
-    @property
-    def packs_relocations(self) -> bool:
-        """``pe`` reads them; Windows has relocations of its own."""
-        return True
-
-    @property
-    def defines(self) -> tuple[str, ...]:
-        return Musl().defines
-
-    def platform(self, processor: Processor) -> str:
-        return processor.triple
-
-    def headers(self, processor: Processor) -> tuple[str, ...]:
-        return Musl().headers(processor)
 
     def libraries(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> HostLibraries:
         folder = self._made(zig, platform, identity, context)
@@ -90,21 +67,18 @@ class Win32Musl:
     def start(self, zig: Path, platform: str, *, identity: str, context: BuildContext) -> Path:
         return self._made(zig, platform, identity, context) / START
 
-    def program_flags(self, processor: Processor) -> Sequence[str]:
+    def program_flags(self, processor: Processor) -> tuple[str, ...]:
         return ("-static", "-pie", "--no-dynamic-linker", "-z", "text", "-z", "separate-code")
 
     def library_start(
         self, zig: Path, platform: str, *, identity: str, context: BuildContext
-    ) -> Sequence[Path]:
+    ) -> tuple[Path, ...]:
         folder = self._made(zig, platform, identity, context) / LIBRARY
-        return [folder / f"own-{name}.c.o" for name in IN_LIBRARIES]
+        return tuple(folder / f"own-{name}.c.o" for name in IN_LIBRARIES)
 
-    def library_flags(self, processor: Processor) -> Sequence[str]:
+    def library_flags(self, processor: Processor) -> tuple[str, ...]:
         """Windows' loader knows no symbols of ELF: ``pe`` reads what is exported off a table, and all is linked as a program is."""
         return self.program_flags(processor)
-
-    def licenses(self, zig: Path, version: str) -> Mapping[str, Path]:
-        return Musl().licenses(zig, version)
 
     def _made(self, zig: Path, platform: str, identity: str, context: BuildContext) -> Path:
         return context.store.cached(

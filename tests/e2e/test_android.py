@@ -1,4 +1,4 @@
-"""A model in an app of Android: archives of two processors joined, packed and signed by Android's own tools, the example's code on Linux' JVM.
+"""A model in an app of Android: archives of two processors joined; the example, made an app by Android's own tools, its code on Linux' JVM.
 
 Nothing here is run on a phone.
 """
@@ -18,7 +18,7 @@ from tests.support.any_libc import compiled, nothing_asked
 from tests.support.bundles import bundle_in, made_bundle
 from tests.support.command import edgepack
 from tests.support.debian_packages import unpacked
-from tests.support.languages import required
+from tests.support.languages import bring_javac, required
 from tests.support.once import made_once
 from tests.support.small_models import write_small_bert
 
@@ -33,7 +33,6 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow,
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(not shutil.which("javac"), reason="no javac on this machine"),
 ]
 
 TESTS = Path(__file__).parents[1]
@@ -46,6 +45,11 @@ TOOLS = (
     "android-libunwind android-libcutils libpng16-16 libprotobuf-lite32 p7zip-full zipalign libzopfli1 apksigner libapksig-java "
     "android-framework-res"
 )
+CODE = ("dalvik-exchange", "libandroid-23-java")
+"""Android's compiler and its classes, which Debian 12 has no more."""
+LINT = ("-Xlint:all,-options", "-Werror", "--release", "8")
+NAME = "my-model-linux-arm64-fast"
+"""What the example calls its asset."""
 PAGE = 16384
 
 
@@ -58,6 +62,8 @@ class Made:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A small model's bundles for both processors, and what their archives are joined to."""
+    bring_javac()
+    required("javac")
 
     def make(folder: Path) -> None:
         (folder / "small-bert").mkdir()
@@ -113,8 +119,8 @@ def test_each_library_of_joined_archives_opens_the_bundle_with_the_same_bits(
         assert said(*before, main, library, asset, "any", *TEXTS) == vectors(made.bundles[0]), arch
 
 
-def test_androids_tools_pack_align_sign_and_verify_an_app(made: Made, tmp_path: Path) -> None:
-    """Without code, for which Debian has no tools: manifest, assets and libraries, at multiples of a page of 16 kB."""
+def test_androids_tools_make_sign_and_verify_an_app_whose_code_runs(made: Made, tmp_path: Path) -> None:
+    """For Debian's older classes of Android: code, manifest, assets and libraries, at multiples of a page of 16 kB."""
     debian = unpacked("bookworm", *TOOLS.split())
     places = ("lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu/android", "lib", "lib/p7zip")
     loaded = {**os.environ, "LD_LIBRARY_PATH": ":".join(f"{debian}/usr/{place}" for place in places)}
@@ -126,10 +132,11 @@ def test_androids_tools_pack_align_sign_and_verify_an_app(made: Made, tmp_path: 
         jars = ":".join(f"{debian}/usr/share/java/{name}.jar" for name in ("apksigner", "apksig"))
         return said(required("java"), "-cp", jars, "com.android.apksigner.ApkSignerTool", *words).decode()
 
-    with zipfile.ZipFile(made.joined) as archive:
-        archive.extractall(tmp_path / "aar")
-    (tmp_path / "apk/lib").parent.mkdir()
-    shutil.move(tmp_path / "aar/jni", tmp_path / "apk/lib")
+    aar = tmp_path / "aar"
+    extracted(made.joined, aar)
+    (tmp_path / "apk").mkdir()
+    shutil.move(aar / "jni", tmp_path / "apk/lib")
+    dalvik(aar / "classes.jar", tmp_path / "apk/classes.dex", tmp_path)
     manifest = tmp_path / "AndroidManifest.xml"
     # What Gradle writes there of build.gradle.kts.
     named = '<manifest package="com.example.embed" android:versionCode="1"'
@@ -137,7 +144,7 @@ def test_androids_tools_pack_align_sign_and_verify_an_app(made: Made, tmp_path: 
     system = debian / "usr/share/android-framework-res/framework-res.apk"
     plain, aligned, signed = (tmp_path / f"{name}.apk" for name in ("plain", "aligned", "signed"))
     versions = ("--min-sdk-version", "26", "--target-sdk-version", "29")
-    tool("aapt", "package", "-M", manifest, "-I", system, "-A", tmp_path / "aar/assets", "-0", "so", *versions, "-F", plain, tmp_path / "apk")  # fmt: skip
+    tool("aapt", "package", "-M", manifest, "-I", system, "-A", aar / "assets", "-0", "so", *versions, "-F", plain, tmp_path / "apk")  # fmt: skip
     tool("zipalign", str(PAGE), plain, aligned)
     key = ("key.p12", "pass:of-a-test")
     words = (
@@ -159,48 +166,82 @@ def test_androids_tools_pack_align_sign_and_verify_an_app(made: Made, tmp_path: 
     assert "sdkVersion:'26'" in about
     assert "launchable-activity: name='com.example.embed.MainActivity'" in about
     # Nothing of the bundle is left out by rules for names of assets.
+    installed = tmp_path / "installed"
+    extracted(signed, installed)
     with zipfile.ZipFile(signed) as package:
-        package.extractall(tmp_path / "installed")
         stored = {each.filename for each in package.infolist() if each.compress_type == zipfile.ZIP_STORED}
     assert {f"lib/{abi}/libembed.so" for abi in ABIS.values()} <= stored
-    (asset,) = (tmp_path / "installed/assets").iterdir()
-    assert contents(asset) == contents(made.bundles[0].directory)
+    assert contents(installed / "assets" / NAME) == contents(made.bundles[0].directory)
     # A changed byte is noticed.
     content = bytearray(signed.read_bytes())
     content[content.index(b"\x7fELF") + 5000] ^= 1
     (tmp_path / "changed.apk").write_bytes(content)
     with pytest.raises(AssertionError, match="DOES NOT VERIFY"):
         apksigner("verify", tmp_path / "changed.apk")
+    # The app's code as it is in the package, translated for Java, with its library and assets.
+    enjarify = unpacked("bookworm", "enjarify") / "usr/lib/python3/dist-packages"
+    code = tmp_path / "code.jar"
+    translate: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "enjarify.main",
+        installed / "classes.dex",
+        "-o",
+        code,
+    ]
+    assert b"0 classes had errors" in said(*translate, environment={"PYTHONPATH": str(enjarify)})
+    shows_the_similarity(made, code, tmp_path / "run", installed / "assets", installed / "lib/x86_64")
+
+
+def dalvik(archive: Path, output: Path, folder: Path) -> None:
+    """Code of the example and of its archive, compiled for Android by Android's classes."""
+    debian = unpacked("bullseye", *CODE) / "usr/share/java"
+    classes = f"{archive}:{debian}/com.android.android-23.jar"
+    made = folder / "compiled"
+    said(required("javac"), *LINT, "-cp", classes, "-d", made, *APP.rglob("*.java"))
+    words = ("--dex", "--min-sdk-version=26", f"--output={output}", archive, made)
+    said(required("java"), "-cp", debian / "com.android.dx.jar", "com.android.dx.command.Main", *words)
+
+
+def extracted(archive: Path, folder: Path) -> None:
+    """The bundle's folder of the assets is called as in the example."""
+    with zipfile.ZipFile(archive) as file:
+        file.extractall(folder)
+    (asset,) = (folder / "assets").iterdir()
+    asset.rename(folder / "assets" / NAME)
 
 
 def test_the_examples_code_opens_the_bundle_of_its_assets(made: Made, tmp_path: Path) -> None:
-    """On Linux' JVM, with stand-ins for Android's classes that read folders."""
-    with zipfile.ZipFile(made.joined) as archive:
-        archive.extractall(tmp_path)
-    # The app's own name for it.
-    (asset,) = (tmp_path / "assets").iterdir()
-    asset.rename(tmp_path / "assets/my-model-linux-arm64-fast")
-    sources = [*APP.rglob("*.java"), *(TESTS / "languages/android").rglob("*.java")]
-    classes = tmp_path / "classes.jar"
-    lint = ("-Xlint:all", "-Werror", "--release", "17")
-    said(required("javac"), *lint, "-cp", classes, "-d", tmp_path / "app", *sources)
-    (tmp_path / "files").mkdir()
-    settings = {
-        "assets": tmp_path / "assets",
-        "files": tmp_path / "files",
-        "java.library.path": tmp_path / "jni/x86_64",
-    }
+    aar = tmp_path / "aar"
+    extracted(made.joined, aar)
+    said(required("javac"), *LINT, "-cp", f"{aar / 'classes.jar'}:{stand_ins(tmp_path)}", "-d", tmp_path / "app", *APP.rglob("*.java"))  # fmt: skip
+    classes = f"{tmp_path / 'app'}:{aar / 'classes.jar'}"
+    shows_the_similarity(made, classes, tmp_path / "run", aar / "assets", aar / "jni/x86_64")
+
+
+def stand_ins(folder: Path) -> Path:
+    """For Android's classes, which read folders."""
+    sources = (TESTS / "languages/android/android").rglob("*.java")
+    said(required("javac"), *LINT, "-d", folder / "stand-ins", *sources)
+    return folder / "stand-ins"
+
+
+def shows_the_similarity(
+    made: Made, classes: str | Path, folder: Path, assets: Path, libraries: Path
+) -> None:
+    """What the example does on Linux' JVM, at its first start and after the app became another version."""
+    android = stand_ins(folder)
+    starter = TESTS / "languages/android/com/example/embed/Shown.java"
+    path = f"{classes}:{android}"
+    said(required("javac"), *LINT, "-cp", path, "-d", folder / "starter", starter)
+    files = folder / "files"
+    files.mkdir()
+    settings = {"assets": assets, "files": files, "java.library.path": libraries}
     words = [f"-D{name}={value}" for name, value in settings.items()]
-    command = [
-        required("java"),
-        "-Xcheck:jni",
-        *words,
-        "-cp",
-        f"{tmp_path}/app:{classes}",
-        "com.example.embed.Shown",
-    ]
+    path += f":{folder / 'starter'}"
+    command = [required("java"), "-Xcheck:jni", *words, "-cp", path, "com.example.embed.Shown"]
     expected = float(said(made.bundles[0].program, "--similarity", *TEXTS[:2]))
-    kept = tmp_path / "files/my-model-linux-arm64-fast/manifest.json"
+    kept = files / NAME / "manifest.json"
     for _ in range(2):
         assert float(said(*command)) == pytest.approx(expected, abs=1e-6)
         assert contents(kept.parent) == contents(made.bundles[0].directory)

@@ -15,19 +15,19 @@ from tests.support.bare_root import CHROOT
 from tests.support.bundles import bundle_in, made_bundle, unpack_tarball
 from tests.support.command import edgepack
 from tests.support.dotnet import compiled_csharp
-from tests.support.languages import go, newest_java, required, rust_1_63
+from tests.support.languages import bring_javac, go, newest_java, required, rust_1_63
 from tests.support.once import made_once
 from tests.support.small_models import write_small_bert
 
 from edgepack.files.elf_reader import opened_elf
 from edgepack.records.bundle import Bundle
+from edgepack_web.npm.node import find_node
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 ROOT = Path(__file__).parents[2]
 BINDINGS = ROOT / "plugins/edgepack_bindings"
 PROGRAMS = ROOT / "tests/languages"
-COMPILED = ("aar", "jar") if shutil.which("javac") else ()
 TEXTS = ["A man is eating food.", "Someone is having a meal.", "", "Grüße \N{CAT FACE} " * 40]
 
 
@@ -35,12 +35,15 @@ TEXTS = ["A man is eating food.", "Someone is having a meal.", "", "Grüße \N{C
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """A small model's for the engine, with libembed; the packages are beside its folder."""
 
+    bring_javac()
+    compiled = ("aar", "jar") if shutil.which("javac") else ()
+
     def make(folder: Path) -> None:
         model = folder / "small-bert"
         model.mkdir()
         forms = [
             word
-            for form in ("single", "go", "crate", "static-library", "npm", *COMPILED)
+            for form in ("single", "go", "crate", "static-library", "npm", *compiled)
             for word in ("--as", form)
         ]
         wishes = ["--set", "library=true", "--set", "package.version=1.2.0"]
@@ -239,7 +242,7 @@ def in_node(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
     for file in (BINDINGS / "node/index.mjs", PROGRAMS / "main.mjs"):
         shutil.copy(file, folder)
     shared(BINDINGS / "csrc/addon.c", folder / "edgepack.node", bundle)
-    return [required("node"), folder / "main.mjs"]
+    return [find_node(), folder / "main.mjs"]
 
 
 def shared(source: Path, library: Path, bundle: Bundle) -> Path:
@@ -268,9 +271,9 @@ def in_npm(bundle: Bundle, folder: Path) -> Sequence[str | Path]:
     (folder / "main.mjs").write_text(text, encoding="utf-8")
     own = 'import { Bundle } from "small-bert";\nconst bundle = Bundle.open();\nconsole.log(bundle.dimension);\nawait bundle.close();\n'
     (folder / "own.mjs").write_text(own, encoding="utf-8")
-    said_of_it = run(required("node"), folder / "own.mjs", cwd=folder)
+    said_of_it = run(find_node(), folder / "own.mjs", cwd=folder)
     assert said_of_it == f"{bundle.manifest['model']['dimension']}\n"
-    return [required("node"), folder / "main.mjs"]
+    return [find_node(), folder / "main.mjs"]
 
 
 @pytest.mark.parametrize(
@@ -298,8 +301,8 @@ def test_a_language_gives_the_programs_bits_errors_and_threads(
 
 @pytest.mark.parametrize("java", ["of this machine", "of today"])
 def test_a_jar_alone_gives_the_programs_bits(java: str, packed: Bundle, tmp_path: Path) -> None:
-    jar = beside(packed, "*.jar") if COMPILED else pytest.skip("no javac on this machine")
-    run("javac", *JAVAC, "-cp", jar, "-d", tmp_path, PROGRAMS / "OfJar.java", cwd=tmp_path)
+    javac, jar = required("javac"), beside(packed, "*.jar")
+    run(javac, *JAVAC, "-cp", jar, "-d", tmp_path, PROGRAMS / "OfJar.java", cwd=tmp_path)
     mine = java == "of this machine"
     program = Path(required("java")) if mine else newest_java()
     newer = () if mine else ("--enable-native-access=ALL-UNNAMED",)

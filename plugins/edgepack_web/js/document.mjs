@@ -31,7 +31,7 @@ export function readBundle(base, { cache, signal }) {
   const url = new URL("bundle.json", base);
   const kept = cache ? remembered(base) : undefined;
   const newest = textOf(url, { signal }).catch(async (error) => {
-    const before = cache && !signal?.aborted && error.name === "DownloadError" ? await (await openKept(base))?.cached(url.href) : undefined;
+    const before = cache && !signal?.aborted && error.name === "DownloadError" ? await openKept(base)?.cached(url.href) : undefined;
     if (before) return new TextDecoder().decode(before);
     throw error;
   });
@@ -41,7 +41,7 @@ export function readBundle(base, { cache, signal }) {
 
 /** What it names stays; it is kept last, so that one that is kept is the only one that is there. */
 async function keep(base, url, text) {
-  const store = await openKept(base);
+  const store = openKept(base);
   const before = await store?.cached(url.href);
   if (!before || new TextDecoder().decode(before) !== text) {
     await store?.retain(new Set(JSON.parse(text).assets.map((path) => new URL(path, url).href)));

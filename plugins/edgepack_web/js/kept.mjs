@@ -4,13 +4,14 @@
 
 const isScript = (url) => /\.(mjs|json)$/.test(url);
 const SUM = 8;
+/** Milliseconds after which a file that was read is closed: a worker has to wait for the browser while it closes one. */
+const LATER = 1000;
 const fileName = (url) => url.slice(url.lastIndexOf("/") + 1);
 
 /** Nothing in Node, on plain http, and where a browser forbids it (then even asking throws). */
-export async function openKept(base) {
+export function openKept(base) {
   try {
-    const cache = await globalThis.caches?.open(`edgepack:${base}`);
-    return cache && new Kept(cache, base);
+    return globalThis.caches && new Kept(base);
   } catch {
     return undefined;
   }
@@ -26,36 +27,51 @@ async function openFolder(base) {
 }
 
 class Kept {
-  #cache;
   #base;
-  #opened;
+  #openedCache;
+  #openedFolder;
 
-  constructor(cache, base) {
-    this.#cache = cache;
+  constructor(base) {
     this.#base = base;
+  }
+
+  /** Opened when it is needed: that takes longer than to read what is in files. */
+  get #cache() {
+    return (this.#openedCache ??= caches.open(`edgepack:${this.#base}`));
   }
 
   /** Nothing where there is none. */
   get #folder() {
-    return (this.#opened ??= openFolder(this.#base));
+    return (this.#openedFolder ??= openFolder(this.#base));
   }
 
-  /** What a file has of an address, as it was put there; nothing in Cache Storage alone, and where the browser's disk fails. */
-  async file(url) {
+  /** This, or nothing where it keeps nothing. */
+  ready() {
+    return this.#cache.then(() => this, () => undefined);
+  }
+
+  /**
+   * What a file has of an address, as it was put there, in `room`; nothing in Cache Storage alone, and where the browser's disk fails.
+   * @param {string} url @param {number} size @param {() => Promise<import("./assets.mjs").Room>} [room]  its errors are thrown
+   */
+  async file(url, size, room) {
+    const open = isScript(url) ? undefined : await openWhole(await this.#folder, fileName(url), size + SUM);
+    if (!open) return undefined;
+    let whole = false;
     try {
-      const folder = isScript(url) ? undefined : await this.#folder;
-      const bytes = await readWhole(await folder?.getFileHandle(fileName(url)));
-      const content = bytes.subarray(0, bytes.length - SUM);
-      return sumOf(content).every((byte, at) => byte === bytes[content.length + at]) ? content : undefined;
-    } catch {
-      return undefined;
+      const place = (await room?.()) ?? { bytes: new Uint8Array(size) };
+      whole = isWhole(open, place);
+      return whole ? place.bytes : undefined;
+    } finally {
+      if (whole) setTimeout(() => open.close(), LATER);
+      else open.close();
     }
   }
 
   /** What Cache Storage has of an address. */
   async cached(url) {
     try {
-      const found = await this.#cache.match(url);
+      const found = await (await this.#cache).match(url);
       return found && new Uint8Array(await found.arrayBuffer());
     } catch {
       return undefined;
@@ -65,7 +81,7 @@ class Kept {
   /** Throws where there is no room. */
   async put(url, body, type) {
     if (!isScript(url) && (await this.#write(fileName(url), body))) return;
-    await this.#cache.put(url, new Response(body, { headers: { "content-type": type } }));
+    await (await this.#cache).put(url, new Response(body, { headers: { "content-type": type } }));
   }
 
   async #write(name, bytes) {
@@ -87,36 +103,50 @@ class Kept {
 
   /** Drops all but these addresses. */
   async retain(urls) {
-    for (const request of await this.#cache.keys()) if (!urls.has(request.url)) await this.#cache.delete(request);
+    const cache = await this.#cache;
+    for (const request of await cache.keys()) if (!urls.has(request.url)) await cache.delete(request);
     const names = new Set([...urls].map(fileName));
     const folder = await this.#folder;
     for await (const name of folder?.keys() ?? []) if (!names.has(name)) await folder.removeEntry(name);
   }
 }
 
-/** Where a second reader is not let in, in a way that takes longer. */
-async function readWhole(handle) {
-  let open;
+/** A file of so many bytes, to be read; where a second reader is not let in, in a way that takes longer. */
+async function openWhole(folder, name, size) {
   try {
-    open = await handle.createSyncAccessHandle({ mode: "read-only" });
+    const handle = await folder.getFileHandle(name);
+    const open = await handle.createSyncAccessHandle({ mode: "read-only" }).catch(async () => inMemory(await (await handle.getFile()).arrayBuffer()));
+    if ((await open.getSize()) === size) return open;
+    open.close();
   } catch {
-    return new Uint8Array(await (await handle.getFile()).arrayBuffer());
+    // There is none.
   }
+  return undefined;
+}
+
+const inMemory = (buffer) => ({
+  getSize: () => buffer.byteLength,
+  read(into, { at }) {
+    into.set(new Uint8Array(buffer, at, into.length));
+    return into.length;
+  },
+  close() {},
+});
+
+/** Reads all of a file; whether it has its sum. */
+function isWhole(open, { bytes, sums }) {
+  const sum = new Uint8Array(SUM);
   try {
-    const bytes = new Uint8Array(await open.getSize());
-    open.read(bytes, { at: 0 });
-    return bytes;
-  } finally {
-    await open.close();
+    return open.read(bytes, { at: 0 }) + open.read(sum, { at: bytes.length }) === bytes.length + SUM && sumOf(bytes, sums?.()).every((byte, at) => byte === sum[at]);
+  } catch {
+    return false;
   }
 }
 
-/** Fletcher's sum of numbers of 32 bits: it knows them and their places. */
-function sumOf(bytes) {
+/** Fletcher's sum of numbers of 32 bits: it knows them and their places. Those of the first numbers may be known. */
+function sumOf(bytes, [at, sum, places] = [0, bytes.length, 0]) {
   const numbers = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
-  let sum = bytes.length;
-  let places = 0;
-  for (let at = 0; at < numbers.length; at++) places = (places + (sum = (sum + numbers[at]) | 0)) | 0;
-  for (let at = 4 * numbers.length; at < bytes.length; at++) places = (places + (sum = (sum + bytes[at]) | 0)) | 0;
+  for (; at < numbers.length; at++) places = (places + (sum = (sum + numbers[at]) | 0)) | 0;
+  for (at *= 4; at < bytes.length; at++) places = (places + (sum = (sum + bytes[at]) | 0)) | 0;
   return new Uint8Array(Int32Array.of(sum, places).buffer);
 }

@@ -3,6 +3,7 @@
 
 import { EmbedError } from "./errors.mjs";
 import { notTaken, RuntimeError } from "./failures.mjs";
+import { sumsOf } from "./sums.mjs";
 
 // A module with one function that holds `i16x8.relaxed_dot_i8x16_i7x16_s` of zeros.
 const RELAXED = [0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 16, 1, 14, 0, 65, 0, 253, 15, 65, 0, 253, 15, 253, 146, 2, 26, 11];
@@ -21,8 +22,15 @@ export class Plan {
     if (this.#at === 0) throw new RuntimeError(`not enough memory for a model of ${size} bytes`);
   }
 
+  /** Where a part of the plan goes. */
+  room(place, size) {
+    const bytes = this.#view(Uint8Array, this.#at + place, size);
+    return { bytes, sums: () => sumsOf(bytes, this.#exports.memory) };
+  }
+
+  /** What was read into its room lies there already. */
   put(bytes, place) {
-    this.#view(Uint8Array, this.#at + place, bytes.length).set(bytes);
+    if (bytes.buffer !== this.#exports.memory.buffer) this.room(place, bytes.length).bytes.set(bytes);
   }
 
   open() {
@@ -68,9 +76,13 @@ export function sessionOf(_, runtime, parts) {
   const plan = new Promise((resolve) => (begin = resolve));
   const filled = [];
   let end = 0;
-  const into = (place) => (bytes) => filled.push(quiet(plan.then((made) => made.put(bytes, place))));
+  const part = (asset) => {
+    const place = (end += asset.size) - asset.size;
+    const room = () => plan.then((made) => made.room(place, asset.size));
+    return { asset, room, into: (bytes) => filled.push(quiet(plan.then((made) => made.put(bytes, place)))) };
+  };
   return {
-    wanted: [{ asset: formOf(runtime), into: (wasm) => begin(quiet(compiled(wasm, size))) }, ...parts.map((asset) => ({ asset, into: into((end += asset.size) - asset.size) }))],
+    wanted: [{ asset: formOf(runtime), into: (wasm) => begin(quiet(compiled(wasm, size))) }, ...parts.map(part)],
     async open(times) {
       const made = await plan;
       times.runtime = performance.now();

@@ -8,6 +8,8 @@ const LETTER = 0, ALONE = 2;
 const LEFT = 1, RIGHT = 2, SINGLE = 4, NORMALIZED = 8;
 // Characters: a long text's first try (as many a token), where a place to cut is looked for, and the end of the longest text.
 const CHARACTERS_A_TOKEN = 16, FIRST = 4096, WINDOW = 8192, MOST = 0x40000;
+/** Tokens that are looked for in the list. */
+const LOOKED_FOR = 32;
 // White space as Unicode has it, which is not what JavaScript's \s is.
 export const WHITE = "[\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
 const WHITE_END = new RegExp(`${WHITE}+$`);
@@ -49,8 +51,42 @@ function before(text, at) {
   return at > 1 && low >= 0xdc00 && low < 0xe000 ? text.codePointAt(at - 2) : low;
 }
 
+/** Ids of tokens. The few of a first text are looked for in their list, in less time than a Map of all takes to be made. */
+class Vocabulary {
+  #lines;
+  #prefix;
+  #asked = 0;
+  #ids;
+
+  /** @param {string} list  a token a line; a tab stands for the prefix of what continues a word */
+  constructor(list, prefix) {
+    this.#lines = `\n${list}\n`;
+    this.#prefix = prefix;
+  }
+
+  get(token) {
+    if (this.#asked++ < LOOKED_FOR) return this.#find(token);
+    return (this.#ids ??= this.#map()).get(token);
+  }
+
+  #find(token) {
+    if (/[\t\n]/.test(token)) return undefined;
+    const continues = this.#prefix && token.startsWith(this.#prefix);
+    const at = this.#lines.indexOf(`\n${continues ? `\t${token.slice(this.#prefix.length)}` : token}\n`);
+    return at < 0 ? undefined : this.#lines.slice(0, at).split("\n").length - 1;
+  }
+
+  #map() {
+    const ids = new Map();
+    const lines = this.#lines.split("\n");
+    for (let at = 1; at < lines.length; at++) if (lines[at]) ids.set(lines[at][0] === "\t" ? this.#prefix + lines[at].slice(1) : lines[at], at - 1);
+    this.#lines = "";
+    return ids;
+  }
+}
+
 export class WordPiece {
-  #vocabulary = new Map();
+  #vocabulary;
   #words = new Map();
   #buffer = [];
 
@@ -60,7 +96,7 @@ export class WordPiece {
     const text = (name) => new TextDecoder().decode(sections[name]);
     [this.unknown, this.longest, this.pad] = u32(sections.model, 8);
     this.prefix = text("prefix");
-    text("vocab").split("\n").forEach((token, id) => token && this.#vocabulary.set(token[0] === "\t" ? this.prefix + token.slice(1) : token, id));
+    this.#vocabulary = new Vocabulary(text("vocab"), this.prefix);
     this.normalizer = new ByCodePoint(sections);
     this.kind = byCodePoint(sections.pieces, Uint8Array);
     this.inWord = sections.words ? byCodePoint(sections.words, Uint8Array) : () => 0;

@@ -157,17 +157,23 @@ def test_compressed_copies_are_what_they_are_copies_of(context: HostContext, tmp
         assert (tmp_path / name).stat().st_size < len(files[name.rpartition(".")[0]])
 
 
-def test_host_files_keep_assets_for_ever_and_pages_not() -> None:
-    for text in (headers_file(), nginx_snippet()):
-        assert "immutable" in text
-        assert "require-corp" in text
+@pytest.mark.parametrize("threads", [True, False])
+def test_host_files_keep_assets_for_ever_and_pages_not(threads: bool) -> None:
+    """Pages are isolated where a runtime has threads; assets always say what an isolated page asks of them."""
+    headers, nginx = headers_file(threads=threads), nginx_snippet(threads=threads)
+    everything, assets = headers.split("/assets/*")
+    page, _, asset = nginx.partition("location /assets/")
+    for text in (everything, page):
+        assert ("Cross-Origin-Opener-Policy" in text) is threads
+        assert ("require-corp" in text) is threads
     # Hosts send what two rules say both: of one file a single rule may say how long it is kept.
-    everything, assets = headers_file().split("/assets/*")
     assert "Cache-Control" not in everything
     assert assets.count("Cache-Control") == 1
-    assert "no-cache" in nginx_snippet()
+    assert headers.count("require-corp") == 1
+    assert asset.count("require-corp") == 1
+    assert "no-cache" in page
     # An asset that is not there yet must not be remembered as absent.
-    assert 'immutable";' in nginx_snippet()
+    assert 'immutable";' in asset
 
 
 def other_copies(content: bytes) -> dict[str, list[bytes]]:

@@ -1,6 +1,7 @@
 """`edgepack serve-web`: what a browser is told about each file."""
 
 import http.client
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +15,14 @@ from edgepack_web.serve import open_server
 pytestmark = pytest.mark.tools("python")
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[http.client.HTTPConnection]:
+@pytest.fixture(params=[False])
+def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[http.client.HTTPConnection]:
     (tmp_path / "secret").write_text("outside")
     bundle = tmp_path / "bundle"
     (bundle / "assets").mkdir(parents=True)
     files = {
         "index.html": b"<p>hello",
-        "bundle.json": b"{}",
+        "bundle.json": json.dumps({"runtimes": [{"threads": request.param}]}).encode(),
         "embed.mjs": b"export {}",
         "assets/ort.0123.wasm": b"plain",
         "assets/ort.0123.wasm.br": b"brotli",
@@ -47,12 +48,23 @@ def ask(
     return response, response.read()
 
 
-def test_a_page_is_isolated_and_asked_for_again(served: http.client.HTTPConnection) -> None:
+@pytest.mark.parametrize("served", [False, True], indirect=True, ids=["one thread", "threads"])
+def test_a_page_is_isolated_where_it_has_threads(
+    served: http.client.HTTPConnection, request: pytest.FixtureRequest
+) -> None:
+    """Its worker, which lies among the assets, can be that of an isolated page of somebody else."""
+    page, asset = ask(served, "/")[0].headers, ask(served, "/assets/ort.0123.wasm")[0].headers
+    threads = request.node.callspec.params["served"]
+    assert page["Cross-Origin-Opener-Policy"] == ("same-origin" if threads else None)
+    assert page["Cross-Origin-Embedder-Policy"] == ("require-corp" if threads else None)
+    assert asset["Cross-Origin-Embedder-Policy"] == "require-corp"
+    assert page["Cross-Origin-Resource-Policy"] == asset["Cross-Origin-Resource-Policy"] == "cross-origin"
+
+
+def test_a_page_is_asked_for_again(served: http.client.HTTPConnection) -> None:
     response, body = ask(served, "/")
     assert (response.status, body) == (200, b"<p>hello")
     assert response.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert response.headers["Cross-Origin-Opener-Policy"] == "same-origin"
-    assert response.headers["Cross-Origin-Embedder-Policy"] == "require-corp"
     assert response.headers["Cache-Control"] == "no-cache"
     again, _ = ask(served, "/", **{"If-None-Match": response.headers["ETag"]})
     assert again.status == 304
@@ -109,16 +121,22 @@ def test_a_name_that_cannot_be_is_not_there(
     assert (response.status, body) == (404, b"")
 
 
-def test_a_folder_that_is_no_web_bundle(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "[" * 100_000, '{"runtimes": [1]}'])
+def test_a_file_that_is_not_that_of_a_web_bundle(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bundle.json").write_text(text)
     with pytest.raises(BundleError, match="not a web bundle"):
         open_server(tmp_path, host="127.0.0.1", port=0)
+
+
+def test_a_folder_that_is_no_web_bundle(tmp_path: Path) -> None:
     done = edgepack("serve-web", str(tmp_path))
     assert done.returncode == BundleError.exit_code
+    assert "not a web bundle" in done.stderr
     assert "hint: edgepack bundle --target web-wasm" in done.stderr
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "bundle.json").write_text("{}")
+    (tmp_path / "bundle.json").write_text('{"runtimes": []}')
     with (
         open_server(tmp_path, host="127.0.0.1", port=0) as server,
         pytest.raises(UsageError, match="cannot listen"),

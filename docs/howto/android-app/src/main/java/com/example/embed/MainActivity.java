@@ -16,12 +16,19 @@ public final class MainActivity extends Activity {
         super.onCreate(state);
         TextView view = new TextView(this);
         setContentView(view);
-        new Thread(
-                        () -> {
-                            String said = similarity("A man is eating food.", "Someone is having a meal.");
-                            runOnUiThread(() -> view.setText(said));
-                        })
-                .start();
+        new Thread() {
+            @Override
+            public void run() {
+                String said = similarity("A man is eating food.", "Someone is having a meal.");
+                runOnUiThread(
+                        new Runnable() {
+                            @Override
+                            public void run() {
+                                view.setText(said);
+                            }
+                        });
+            }
+        }.start();
     }
 
     private String similarity(String first, String second) {
