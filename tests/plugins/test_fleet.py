@@ -20,6 +20,7 @@ from edgepack.building.outcome import report_file_of
 from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
+from edgepack.fetch.http import redacted
 from edgepack.files.store import Store, digest_tree, sha256_of
 from edgepack.plugins.context import HostContext
 from edgepack.project import remote_results, stores
@@ -456,6 +457,13 @@ def test_a_figure_from_a_store_is_whose_word(
         else:
             assert said["said_by"] == {"whose": "maker", "key": ""}
             assert cosine.endswith(", says its maker")
+
+
+def test_an_address_of_no_store_is_said(context: HostContext) -> None:
+    with pytest.raises(UsageError, match="~nobody-of-that-name/x begins with the home folder of nobody"):
+        stores.address_of("~nobody-of-that-name/x", None)
+    assert redacted("https://user:word@[x") == "https:…"
+    assert stores.open_shared("http://[", context=context).url == "http:…"
 
 
 @pytest.mark.parametrize("secret", ["", " \n"])

@@ -174,6 +174,7 @@ def test_a_strangers_words_are_no_lines_or_ticks_of_ours(
         {"made": {"at": 1, "machine": 2}},
         {"packages": [1]},
         {"packages": [{"form": "deb", "file": "../other", "size": 1}]},
+        {"packages": [{"form": "deb", "file": "a" * 5000, "size": 1}]},
     ],
 )
 def test_a_damaged_report_is_said(folder: Path, write: Write, context: HostContext, other: Any) -> None:

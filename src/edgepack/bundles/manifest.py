@@ -57,11 +57,13 @@ _SECTIONS: Mapping[str, type | tuple[type, ...]] = {
 }
 _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
     ("target", "name"): str,
+    ("target", "summary"): str,
     ("target", "platform"): dict,
     ("target", "platform", "os"): str,
     ("target", "platform", "arch"): str,
     ("target", "extra"): dict,
     ("model", "name"): str,
+    ("model", "origin"): str,
     ("model", "dimension"): int,
     ("model", "max_length"): int,
     ("model", "normalize"): bool,
@@ -80,6 +82,8 @@ _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
     ("runtime", "provider", "libraries"): list,
     ("runtime", "provider", "system"): list,
     ("runtime", "library"): str,
+    ("runtime", "version"): str,
+    ("runtime", "kind"): str,
     ("runner", "program"): str,
     ("runner", "kind"): str,
     ("runner", "exact"): str,
@@ -397,6 +401,10 @@ def _check_form(path: Path, manifest: Any) -> None:
         isinstance(command, list) and all(isinstance(word, str) for word in command)
     ):
         raise BundleError(f"{path}: the runner's command is not a list of words")
+    for names in manifest.get("visits", {}).values():
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise BundleError(f"{path}: visits are not lists of files")
+        named.update(names)
     if not named <= listed or len(listed) != len(manifest["files"]):
         raise BundleError(f"{path} names files that it does not list, or lists one twice")
 

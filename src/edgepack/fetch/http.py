@@ -279,7 +279,10 @@ def leads_here(host: str) -> bool:
 
 def redacted(url: str) -> str:
     """The address as it may be shown and recorded: without user, password, query and fragment."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # no address, in which there may be a password all the same
+        return f"{url.partition(':')[0]}:…"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 

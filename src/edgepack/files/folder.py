@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgepack.errors import UsageError
+
 LONGEST, LONGEST_NAME = 1_000, 200
 """Bytes of a path and of a name: archives and other systems have less room than the build machine, and names get endings."""
 
@@ -41,6 +43,16 @@ def files_below(folder: Path) -> Iterator[Found]:
         paths += [path for path in (Path(parent, name) for name in folders) if path.is_symlink()]
         found += [_checked(path, folder, inside) for path in paths]
     yield from sorted(found, key=lambda each: each.path.split("/"))
+
+
+def expanded(named: str) -> Path:
+    """The path that a user names, ``~`` and all. Raises ``UsageError`` for the home folder of nobody."""
+    try:
+        return Path(named).expanduser()
+    except RuntimeError as error:
+        raise UsageError(
+            f"{named} begins with the home folder of nobody", hint="write the path out"
+        ) from error
 
 
 def is_below(path: str) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import DiskFullError, OutputError
+from edgepack.files.folder import expanded
 from edgepack.files.shared import SharedStore
 from edgepack.records.model import FileDigest
 
@@ -35,7 +36,7 @@ WORK = "edgepack-"
 def default_root() -> Path:
     """``$EDGEPACK_CACHE``, or the user's cache folder."""
     if named := os.environ.get("EDGEPACK_CACHE"):
-        return Path(named).expanduser().absolute()
+        return expanded(named).absolute()
     import platformdirs
 
     return platformdirs.user_cache_path("edgepack")

@@ -1,10 +1,10 @@
 """The store that a project shares with other machines, by its address."""
 
 import os
-from pathlib import Path
 
 from edgepack.errors import UsageError
 from edgepack.fetch.http import redacted
+from edgepack.files.folder import expanded
 from edgepack.files.shared import SECRET, BlobStore, SharedStore
 from edgepack.plugins.context import HostContext
 from edgepack.terminal_text import did_you_mean
@@ -23,7 +23,7 @@ _opened: dict[str, SharedStore] = {}
 def address_of(named: str | None, project: str | None) -> str | None:
     """Address of the store: an option's, else ``EDGEPACK_STORE``'s, else the project file's; a folder's path is absolute."""
     said = named or os.environ.get(VARIABLE) or project
-    return str(Path(said).expanduser().absolute()) if said and "://" not in said else said or None
+    return str(expanded(said).absolute()) if said and "://" not in said else said or None
 
 
 def open_shared(url: str, *, context: HostContext) -> SharedStore:

@@ -90,7 +90,7 @@ def _read(bundle: Bundle, content: Mapping[str, Any]) -> tuple[Recorded, tuple[P
             speed=read_table(Speed, content["speed"], where="speed") if "speed" in content else None,
         )
         return recorded, tuple(_packages_beside(bundle, content))
-    except (Malformed, TypeError, KeyError, ValueError, AttributeError) as error:
+    except (Malformed, TypeError, KeyError, ValueError, AttributeError, OSError) as error:
         raise BundleError(
             f"{report_file_of(bundle.directory)} is damaged: {error}",
             hint="remove it: without it, sizes and costs are measured",

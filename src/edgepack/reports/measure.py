@@ -128,7 +128,8 @@ def _visits(bundle: Bundle, sizes: Mapping[str, CompressedSize]) -> tuple[Visit,
     """Bytes of visits, by the compressed copies that the bundle brings, or as compressed here."""
     sent = {file["path"]: file["size"] for file in bundle.manifest["files"]}
     visits = []
-    for name, paths in sorted(bundle.manifest.get("visits", {}).items()):
+    for name, listed in sorted(bundle.manifest.get("visits", {}).items()):
+        paths = [path for path in listed if path in sizes]
         whole = total([sizes[path] for path in paths])
         visits.append(
             Visit(

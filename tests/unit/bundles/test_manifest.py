@@ -320,6 +320,9 @@ def test_a_manifest_that_readers_read_otherwise_is_refused(bundle: Bundle, line:
         (("model", "max_length"), 10**18),
         (("model", "normalize"), 1_000_000_000),
         (("visits",), [1]),
+        (("visits",), {"cold": 1}),
+        (("visits",), {"cold": [[1]]}),
+        (("visits",), {"cold": ["nothing"], "warm": []}),
         (("checks",), "all"),
     ],
 )

@@ -285,3 +285,14 @@ def test_an_interrupt_while_the_folder_is_removed_leaves_nothing(
             raise KeyboardInterrupt
     assert names_in(tmp_path) == ["bundle"]
     assert (tmp_path / "bundle" / "manifest.json").read_text() == ("new" if first else "old")
+
+
+def test_a_lock_that_leads_elsewhere_makes_no_file_there(tmp_path: Path) -> None:
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist/.bundle.lock").symlink_to(tmp_path / "elsewhere")
+    with (
+        pytest.raises(OutputError, match="cannot write to"),
+        held_place(tmp_path / "dist/bundle", waiting=lambda: None),
+    ):
+        pass
+    assert not (tmp_path / "elsewhere").exists()

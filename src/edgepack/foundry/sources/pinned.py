@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, UsageError
 from edgepack.fetch.debian import HINT, Package, fetch_packages
+from edgepack.files.folder import expanded
 from edgepack.files.store import key_of, sha256_of, written_beside
 from edgepack.toml_schema import load_toml, read_table
 
@@ -207,7 +208,7 @@ def _keep(file: Path, archive: Archive, context: BuildContext) -> Path:
 def _named() -> list[Path]:
     if not (variable := os.environ.get("EDGEPACK_SOURCES")):
         return []
-    sources = Path(variable).expanduser()
+    sources = expanded(variable)
     if sources.is_file():
         return [sources]
     if not sources.is_dir():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError
+from edgepack.files.folder import expanded
 from edgepack.models.find.adapter import fetched_adapter, is_adapter, merged_model
 from edgepack.models.find.catalogue import (
     CATALOGUE_PREFIX,
@@ -87,7 +88,7 @@ def _ingest(model: str | None, reading: Reading, context: BuildContext) -> Model
 def _existing(model: str) -> Path | None:
     if not model:
         return None
-    path = Path(model).expanduser()
+    path = expanded(model)
     try:
         return path.absolute() if path.exists() else None
     except (OSError, ValueError) as error:
