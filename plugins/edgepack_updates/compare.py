@@ -113,7 +113,7 @@ _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
     "recipe": lambda manifest: manifest["model"]["recipe"],
     "dimensions": lambda manifest: manifest["model"]["dimension"],
     "tokens of a text": lambda manifest: manifest["model"]["max_length"],
-    "pooling": lambda manifest: manifest["model"].get("vectors") or manifest["model"]["pooling"],
+    "pooling": lambda manifest: manifest["model"].get("vectors") or manifest["model"].get("pooling"),
     "vectors of length 1": lambda manifest: manifest["model"]["normalize"],
     "task": lambda manifest: manifest["model"].get("task", "embed"),
     "labels": lambda manifest: ", ".join(manifest["model"].get("labels", ())),

@@ -93,6 +93,11 @@ _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
     ("visits",): dict,
 }
 """Of these, what is there is of that kind."""
+_NEEDED = frozenset(
+    {("target", "name"), ("runtime", "version"), ("runtime", "kind")}
+    | {("model", key) for key in ("name", "origin", "dimension", "normalize")}
+)
+"""Of those, what every bundle has: reports and tables say it of each."""
 REMAKE = "make the bundle again, or unpack its archive again"
 _FILE_KEYS = {"path": str, "size": int, "sha256": str, "mode": str, "part": str}
 
@@ -347,6 +352,8 @@ def _check_kinds(path: Path, manifest: Mapping[str, Any]) -> None:
         value: Any = manifest
         for key in keys:
             value = value.get(key, _INNER) if isinstance(value, Mapping) else _INNER
+        if value is _INNER and keys in _NEEDED and manifest[keys[0]] is not None:
+            raise BundleError(f"{path}: {'.'.join(keys)} is missing")
         if value is not _INNER and not isinstance(value, kind):
             raise BundleError(f"{path}: {'.'.join(keys)} is not what it should be")
     provider = (manifest["runtime"] or {}).get("provider", {})

@@ -335,3 +335,22 @@ def test_a_section_of_another_kind_is_refused(bundle: Bundle, keys: tuple[str, .
     (bundle.directory / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(BundleError):
         open_bundle(bundle.directory)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("target", "name"),
+        *(("model", key) for key in ("name", "origin", "dimension", "normalize")),
+        *(("runtime", key) for key in ("version", "kind")),
+    ],
+    ids=".".join,
+)
+def test_what_every_bundle_says_is_required(bundle: Bundle, keys: tuple[str, str]) -> None:
+    """Reports say it of a stranger's, too."""
+    manifest = json.loads((bundle.directory / "manifest.json").read_text())
+    section, key = keys
+    del manifest[section][key]
+    (bundle.directory / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(BundleError, match=rf"{section}\.{key} is missing"):
+        open_bundle(bundle.directory)
