@@ -47,6 +47,8 @@ TOLD_APART = {
     "bash",
     "c",
     "cpp",
+    "csharp",
+    "swift",
     "go",
     "rust",
     "java",

@@ -253,7 +253,7 @@ def shared_library(machine: int, needed: bytes = b"libc.so.6", version: bytes = 
         (contents.runs_on_its_platform, {"paint.so": shared_library(62, version=b"GLIBC_2.34")}, {}, "paint.so needs glibc 2.34"),
         (contents.licences, {"LICENSES/edgepack.txt": b"\n"}, {}, "LICENSES/edgepack.txt is not there, or holds no licence"),
         (contents.licences, {"LICENSES/NOTICES.txt": b"of:\n\ncomponent version licence\npaint 1 paint.txt\n"}, {}, "LICENSES/paint.txt is not there"),
-        (contents.licences, {}, {"runtime": {"name": "paint", "library": "embed"}}, "LICENSES/paint.txt is not there"),
+        (contents.licences, {}, {"runtime": {"name": "paint", "version": "1", "kind": "paint", "library": "embed"}}, "LICENSES/paint.txt is not there"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_the_files_of_a_bundle(
