@@ -102,6 +102,8 @@ def _is_another(node: onnx.NodeProto, constants: Values) -> bool:
     """Whether a node is of a form that the rule of its operator does not know."""
     if node.op_type == "Gather":
         return node.input[1] not in constants
+    if node.op_type == "Slice":
+        return len(node.input) < 4
     if node.op_type == "RotaryEmbedding":
         odd = any(_attribute(node, name, 0) for name in ("interleaved", "rotary_embedding_dim"))
         return odd or constants.get(node.input[1], np.zeros(0)).size != 1
@@ -205,6 +207,17 @@ def _gather(node: onnx.NodeProto, known: Values, found: Values) -> Back:
     return [(node.input[0], spread)]
 
 
+def _cut(node: onnx.NodeProto, known: Values, found: Values) -> Back:
+    value, gradient = known[node.input[0]], found[node.output[0]]
+    starts, ends, axes, *steps = (known[name].tolist() for name in node.input[1:])
+    place = [slice(None)] * value.ndim
+    for axis, *bounds in zip(axes, starts, ends, *steps, strict=True):
+        place[axis] = slice(*bounds)
+    spread = np.zeros_like(value)
+    spread[tuple(place)] = gradient
+    return [(node.input[0], spread)]
+
+
 def _normalized(node: onnx.NodeProto, known: Values, found: Values) -> Back:
     """LayerNormalization and its kin: of a sum where they skip, without the mean where they are simplified."""
     skips, simple = node.op_type.startswith("Skip"), "Simplified" in node.op_type
@@ -273,15 +286,18 @@ def _attention(node: onnx.NodeProto, known: Values, found: Values) -> Back:
     )
     scale = np.float32(_attribute(node, "scale", 0.0) or query.shape[-1] ** -0.5)
     scores = query @ key.swapaxes(-1, -2) * scale
-    if len(node.input) > 5 and node.input[5]:
-        scores = scores + known[node.input[5]]
+    added = node.input[5] if len(node.input) > 5 else ""
+    if added:
+        scores = scores + known[added]
     scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
     shares = scores / scores.sum(axis=-1, keepdims=True)
     gradient = _by_head(found[node.output[0]], heads)
     by_shares = gradient @ value.swapaxes(-1, -2)
-    by_scores = shares * (by_shares - (by_shares * shares).sum(axis=-1, keepdims=True)) * scale
+    by_sums = shares * (by_shares - (by_shares * shares).sum(axis=-1, keepdims=True))
+    by_scores = by_sums * scale
     parts = (by_scores @ key, by_scores.swapaxes(-1, -2) @ query, shares.swapaxes(-1, -2) @ gradient)
-    return [(name, _together(part)) for name, part in zip(node.input[:3], parts, strict=True)]
+    beside = [(added, _like(by_sums, known[added]))] if added else []
+    return [*((name, _together(part)) for name, part in zip(node.input[:3], parts, strict=True)), *beside]
 
 
 def _by_head(values: Floats, heads: int) -> Floats:
@@ -310,6 +326,7 @@ RULES: Mapping[str, Callable[[onnx.NodeProto, Values, Values], Back]] = {
     "Sqrt": _root,
     "MatMul": _product,
     "Gather": _gather,
+    "Slice": _cut,
     "Transpose": _transpose,
     "MultiHeadAttention": _attention,
     "RotaryEmbedding": _rotated,

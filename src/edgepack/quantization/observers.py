@@ -5,7 +5,6 @@ from copy import deepcopy
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
 
 from edgepack.models.graph.sample_inputs import Feed
 from edgepack.models.ort.session import open_session
@@ -17,10 +16,10 @@ ROWS_AT_ONCE = 1024
 def observed(
     model: onnx.ModelProto, values: Sequence[str], feeds: Iterable[Feed]
 ) -> Iterator[Mapping[str, Floats]]:
-    """The named values of every run, float32."""
+    """The named values of every run, float32 where they are not integers."""
     copy = deepcopy(model)
     for name in values:
-        copy.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
+        copy.graph.output.append(onnx.ValueInfoProto(name=name))
     session = open_session(copy.SerializeToString())
     for feed in feeds:
         yield dict(zip(values, session.run(list(values), feed), strict=True))

@@ -101,6 +101,11 @@ NODES: dict[str, tuple[list[str], dict[str, Any], dict[str, np.ndarray]]] = {
     "tanh": (["Tanh", "v"], {}, {}),
     "sigmoid": (["Sigmoid", "v"], {}, {}),
     "repeated": (["Expand", "v", "sizes"], {}, {"sizes": np.array([2, 2, 3, 4], np.int64)}),
+    "cut": (
+        ["Slice", "v", "one", "end", "axis", "step"],
+        {},
+        {"one": AXIS, "end": np.array([9], np.int64), "axis": AXIS, "step": np.array([2], np.int64)},
+    ),
     "floor": (["Max", "v", "even"], {}, {"even": EVEN}),
     "squares": (["Mul", "v", "v"], {}, {}),
     "root mean square": (["SimplifiedLayerNormalization", "v", "even"], {"axis": -1}, {"even": EVEN}),
@@ -108,7 +113,7 @@ NODES: dict[str, tuple[list[str], dict[str, Any], dict[str, np.ndarray]]] = {
 
 
 @pytest.mark.parametrize(
-    "kind", ["mpnet", "modernbert", "gte", "nomic_bert", "qwen3", "embedding_gemma2_text"]
+    "kind", ["mpnet", "modernbert", "gte", "nomic_bert", "qwen3", "embedding_gemma2_text", "deberta-v2"]
 )
 def test_gradients_of_other_families(tmp_path: Path, kind: str) -> None:
     """Distances, windows, rotations, gates and heads that share keys; by the first matrix' product, for its table is a small one."""
