@@ -199,6 +199,21 @@ def _sum(node: onnx.NodeProto, known: Values, found: Values) -> Back:
     ]
 
 
+def _largest(node: onnx.NodeProto, known: Values, found: Values) -> Back:
+    """ReduceMax: what was not the largest has no part in it."""
+    value, made, gradient = known[node.input[0]], known[node.output[0]], found[node.output[0]]
+    axes = known[node.input[1]] if len(node.input) > 1 else _attribute(node, "axes", range(value.ndim))
+    kept = np.ones(value.ndim, int) * value.shape
+    kept[np.array(list(axes), int)] = 1
+    return [(node.input[0], gradient.reshape(kept) * (value == made.reshape(kept)))]
+
+
+def _chosen(node: onnx.NodeProto, known: Values, found: Values) -> Back:
+    is_first, gradient = known[node.input[0]], found[node.output[0]]
+    parts = (gradient * is_first, gradient * ~is_first.astype(bool))
+    return [(name, _like(part, known[name])) for name, part in zip(node.input[1:], parts, strict=True)]
+
+
 def _gather(node: onnx.NodeProto, known: Values, found: Values) -> Back:
     value, axis, picked = known[node.input[0]], _attribute(node, "axis", 0), known[node.input[1]]
     spread, gradient = np.zeros_like(value), found[node.output[0]]
@@ -327,6 +342,8 @@ RULES: Mapping[str, Callable[[onnx.NodeProto, Values, Values], Back]] = {
     "MatMul": _product,
     "Gather": _gather,
     "Slice": _cut,
+    "ReduceMax": _largest,
+    "Where": _chosen,
     "Transpose": _transpose,
     "MultiHeadAttention": _attention,
     "RotaryEmbedding": _rotated,

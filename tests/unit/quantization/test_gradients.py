@@ -106,6 +106,12 @@ NODES: dict[str, tuple[list[str], dict[str, Any], dict[str, np.ndarray]]] = {
         {},
         {"one": AXIS, "end": np.array([9], np.int64), "axis": AXIS, "step": np.array([2], np.int64)},
     ),
+    "largest": (["ReduceMax", "v"], {"axes": [1], "keepdims": 0}, {}),
+    "chosen": (
+        ["Where", "which", "v", "even"],
+        {},
+        {"which": np.array([True, False, True, True]), "even": EVEN},
+    ),
     "floor": (["Max", "v", "even"], {}, {"even": EVEN}),
     "squares": (["Mul", "v", "v"], {}, {}),
     "root mean square": (["SimplifiedLayerNormalization", "v", "even"], {"axis": -1}, {"even": EVEN}),
