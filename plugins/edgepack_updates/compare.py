@@ -106,13 +106,13 @@ _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
     "bundle": lambda manifest: manifest["name"],
     "edgepack": lambda manifest: manifest["edgepack"],
     "target": lambda manifest: manifest["target"]["name"],
-    "processor": lambda manifest: manifest["target"]["platform"]["arch"],
+    "processor": lambda manifest: manifest["target"].get("platform", {}).get("arch"),
     "model": lambda manifest: manifest["model"]["name"],
     "weights": lambda manifest: _sources(manifest, tokenizer=False),
     "tokenizer": lambda manifest: _sources(manifest, tokenizer=True),
-    "recipe": lambda manifest: manifest["model"]["recipe"],
+    "recipe": lambda manifest: manifest["model"].get("recipe"),
     "dimensions": lambda manifest: manifest["model"]["dimension"],
-    "tokens of a text": lambda manifest: manifest["model"]["max_length"],
+    "tokens of a text": lambda manifest: manifest["model"].get("max_length"),
     "pooling": lambda manifest: manifest["model"].get("vectors") or manifest["model"].get("pooling"),
     "vectors of length 1": lambda manifest: manifest["model"]["normalize"],
     "task": lambda manifest: manifest["model"].get("task", "embed"),
@@ -121,7 +121,7 @@ _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
     "before queries": lambda manifest: manifest["model"].get("prefixes", {}).get("query", ""),
     "before passages": lambda manifest: manifest["model"].get("prefixes", {}).get("passage", ""),
     "runtime": _runtime,
-    "program": lambda manifest: manifest["runner"]["kind"],
+    "program": lambda manifest: manifest["runner"].get("kind"),
     "embedder": lambda manifest: manifest["model"].get("embedder", "")[:12],
 }
 
@@ -129,7 +129,7 @@ _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
 def _said(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value) or "nothing"
+    return "nothing" if value is None else str(value) or "nothing"
 
 
 def measure_drift(old: Bundle, new: Bundle, *, run: bool, full: bool, context: BuildContext) -> Drift:

@@ -162,7 +162,10 @@ def _part_size(name: str, sizes: list[CompressedSize]) -> PartSize:
 
 def _vectors(model: Mapping[str, Any]) -> str:
     """How the vectors are made, and what says so; bundles made before do not say the latter."""
-    made = model.get("vectors") or f"{model['pooling']} pooling{', normalized' if model['normalize'] else ''}"
+    made = (
+        model.get("vectors")
+        or f"{model.get('pooling', 'unknown')} pooling{', normalized' if model['normalize'] else ''}"
+    )
     origin = f" (from: {model['pooling_from']})" if "pooling_from" in model else ""
     return f"vectors: {model['dimension']} dimensions, {made}{origin}"
 

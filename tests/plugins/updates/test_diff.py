@@ -25,7 +25,7 @@ from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.tasks.wordnet import Task
 from edgepack.verifier.trusted_bundles import remember
 from edgepack_updates import compare
-from edgepack_updates.compare import Drift, measure_drift
+from edgepack_updates.compare import _READ, Drift, _said, measure_drift
 from edgepack_updates.difference import difference, opened
 from edgepack_updates.show import as_json, render
 from edgepack_updates.verdict import judge
@@ -335,3 +335,19 @@ def test_bytes_and_money_and_a_result_for_programs(made: Make, context: HostCont
     said = json.loads(json.dumps(as_json(found)))
     assert said["schema"] == 1 and said["verdict"]["outcome"] == "same" and said["update"] == found.update
     assert render(replace(found, costs_whole=(), costs_update=(), changes=())).renderables
+
+
+@pytest.mark.parametrize(
+    ("row", "section", "said"),
+    [
+        ("processor", "target", {"platform": {"arch": "x86_64"}}),
+        ("recipe", "model", {"recipe": "int8"}),
+        ("tokens of a text", "model", {"max_length": 256}),
+        ("program", "runner", {"kind": "native"}),
+    ],
+)
+def test_what_a_strangers_manifest_leaves_out_is_nothing(
+    row: str, section: str, said: dict[str, object]
+) -> None:
+    assert _said(_READ[row]({section: {}})) == "nothing"
+    assert _said(_READ[row]({section: said})) != "nothing"
