@@ -185,11 +185,18 @@ def _transpose(node: onnx.NodeProto, known: Values, found: Values) -> Back:
     return [(node.input[0], gradient.transpose(np.argsort(order)))]
 
 
-def _sum(node: onnx.NodeProto, known: Values, found: Values) -> Back:
-    value, gradient = known[node.input[0]], found[node.output[0]]
+def _kept(node: onnx.NodeProto, known: Values) -> Any:
+    """Sizes of what a reduction makes, with 1 for each axis that it takes."""
+    value = known[node.input[0]]
     axes = known[node.input[1]] if len(node.input) > 1 else _attribute(node, "axes", range(value.ndim))
     kept = np.ones(value.ndim, int) * value.shape
     kept[np.array(list(axes), int)] = 1
+    return kept
+
+
+def _sum(node: onnx.NodeProto, known: Values, found: Values) -> Back:
+    value, gradient = known[node.input[0]], found[node.output[0]]
+    kept = _kept(node, known)
     spread = np.broadcast_to(gradient.reshape(kept), value.shape)
     return [
         (
@@ -202,9 +209,7 @@ def _sum(node: onnx.NodeProto, known: Values, found: Values) -> Back:
 def _largest(node: onnx.NodeProto, known: Values, found: Values) -> Back:
     """ReduceMax: what was not the largest has no part in it."""
     value, made, gradient = known[node.input[0]], known[node.output[0]], found[node.output[0]]
-    axes = known[node.input[1]] if len(node.input) > 1 else _attribute(node, "axes", range(value.ndim))
-    kept = np.ones(value.ndim, int) * value.shape
-    kept[np.array(list(axes), int)] = 1
+    kept = _kept(node, known)
     return [(node.input[0], gradient.reshape(kept) * (value == made.reshape(kept)))]
 
 

@@ -112,6 +112,11 @@ NODES: dict[str, tuple[list[str], dict[str, Any], dict[str, np.ndarray]]] = {
         {},
         {"which": np.array([True, False, True, True]), "even": EVEN},
     ),
+    "left": (
+        ["Where", "which", "even", "v"],
+        {},
+        {"which": np.array([True, False, True, True]), "even": EVEN},
+    ),
     "floor": (["Max", "v", "even"], {}, {"even": EVEN}),
     "squares": (["Mul", "v", "v"], {}, {}),
     "root mean square": (["SimplifiedLayerNormalization", "v", "even"], {"axis": -1}, {"even": EVEN}),
