@@ -419,7 +419,7 @@ def _opened(path: Path, asked: VerifyOptions, context: HostContext) -> Iterator[
         # Before anything in it is looked at.
         outside = key is not None and require_signed_file(path, key)
         archive, path = path, unpack_bundle(path, context.work_dir / "unpacked", most=asked.most)
-        if not outside and (other := lies_beside(archive, most=asked.most)) is not None:
+        if not outside and (other := lies_beside(archive, path, most=asked.most)) is not None:
             if key is not None:
                 raise SignatureError(
                     f"{archive.name} is not signed: it holds {foreign(other)} beside the bundle, of which a signature in the bundle says nothing",

@@ -1,5 +1,6 @@
 """The bundle as one file: a tar under zstd, the same bytes for the same bundle."""
 
+import io
 import os
 import shutil
 import tempfile
@@ -15,13 +16,22 @@ from edgepack.bundles.place import placed_folder
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError
 from edgepack.files import unpack as layout
-from edgepack.files.archives import ZIP_SUFFIXES, ArchiveMember, BadArchive, Budget, opened
+from edgepack.files.archives import (
+    COMPRESSIONS,
+    PROGRAMS,
+    ArchiveMember,
+    BadArchive,
+    Budget,
+    is_plain_zip,
+    is_zip,
+    opened,
+    plain_tar,
+)
 from edgepack.files.frames import HUGE, LARGE, frame
 from edgepack.files.pack import TarEntry, tar_pieces
 from edgepack.files.store import written_beside
 from edgepack.records.bundle import Bundle
 
-COMPRESSED = (b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0")
 ZIPS = (b"PK\3\4", b"\x7fELF")
 """What a zip begins with that has nothing before its files but the bundle's program, which the manifest lists."""
 TAR, TAR_AT = b"ustar", 257
@@ -107,27 +117,52 @@ def unpack_bundle(archive: Path, destination: Path, *, most: int | None = None) 
     return destination
 
 
-def lies_beside(archive: Path, *, most: int | None = None) -> str | None:
+def lies_beside(archive: Path, folder: Path, *, most: int | None = None) -> str | None:
     """Something that an archive or package holds beside its bundle, if there is anything: a file, or what holds the bundle's own archive.
 
-    Raises ``BadArchive``.
+    ``folder`` is where the bundle was unpacked. Raises ``BundleError`` where there is nothing, but other programs may unpack another bundle.
     """
     with archive.open("rb") as file:
         head = file.read(4)
-    if archive.name.lower().endswith(".deb"):
-        return "control.tar"  # with what is run as root where the package is installed
-    if head.startswith(b"#!") or (archive.name.lower().endswith(ZIP_SUFFIXES) and head not in ZIPS):
+    if head.startswith(b"#!") or (is_zip(archive) and head not in ZIPS):
         return "a program before its files"
-    top = _top(archive, Budget.of(archive, most=most))
-    with opened(archive, budget=Budget.of(archive, most=most)) as members:
-        return next(
-            (
-                str(member.path)
-                for member in members
-                if member.kind != "folder" and (top is None or not member.path.is_relative_to(top))
-            ),
-            None,
-        )
+    with _named(archive):
+        top = _top(archive, Budget.of(archive, most=most))
+        with opened(archive, budget=Budget.of(archive, most=most)) as found:
+            members = list(found)
+        files = (member.path for member in members if member.kind != "folder")
+        beside = next((str(path) for path in files if top is None or not path.is_relative_to(top)), None)
+        if archive.name.lower().endswith(".deb"):
+            # It is run as root where the package is installed.
+            return "control.tar" + (f", {beside}" if beside else "")
+        if beside is None and not (
+            is_plain_zip(archive)
+            if is_zip(archive) or head.startswith(tuple(PROGRAMS))
+            else top is not None and _is_packed(archive, members, top, folder)
+        ):
+            raise BadArchive(
+                "other programs may unpack other files than edgepack",
+                hint="unpack it, and name the folder that it gives",
+            )
+    return beside
+
+
+def _is_packed(archive: Path, members: Sequence[ArchiveMember], top: PurePosixPath, folder: Path) -> bool:
+    """Whether a tar has the bytes that edgepack makes of its members, which lie in ``folder``; programs agree on what these unpack to."""
+    entries = [
+        TarEntry(name=str(member.path), source=folder / place, executable=member.executable)
+        for member in members
+        if (place := _below(top, member.path)) is not None and os.path.lexists(folder / place)
+    ]
+    if len(entries) < len(members):
+        return False
+    with plain_tar(archive) as plain:
+        for piece in tar_pieces(entries, large=LARGE):
+            with piece.open("rb") if isinstance(piece, Path) else io.BytesIO(piece) as content:
+                while wanted := content.read(1 << 16):
+                    if plain.read(len(wanted)) != wanted:
+                        return False
+        return not plain.read(1)
 
 
 def unpack_layers(layers: Sequence[Path], folder: Path) -> None:
@@ -199,7 +234,7 @@ def _keep(member: ArchiveMember, place: Path) -> bool:
     """Write a member that begins as an archive to a file; whether it does."""
     chunks = member.chunks()
     head = next(chunks, b"")
-    if not (head.startswith(COMPRESSED) or head[TAR_AT:].startswith(TAR)):
+    if not (head.startswith(tuple(COMPRESSIONS)) or head[TAR_AT:].startswith(TAR)):
         return False
     with place.open("wb") as out:
         out.write(head)

@@ -19,11 +19,11 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Literal, NoReturn, ParamSpec, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Literal, NoReturn, ParamSpec, Self, TypeVar, cast
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -52,7 +52,8 @@ SUFFIXES = (*ZIP_SUFFIXES, ".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz")
 
 Kind = Literal["file", "folder", "link", "hard link", "odd"]
 _AR_MAGIC = b"!<arch>\n"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+COMPRESSIONS = {b"\x28\xb5\x2f\xfd": ".zst", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz"}
+"""What compressed files begin with, and how their names end."""
 
 
 class BadArchive(Exception):  # noqa: N818 - what is wrong with an archive; callers say it in an error of their own
@@ -121,14 +122,18 @@ def opened(archive: Path, *, budget: Budget | None = None) -> Iterator[Iterator[
         file = archive.open("rb")
     except OSError as error:
         raise BadArchive(f"it cannot be read: {error.strerror}") from error
-    name = archive.name.lower()
     with file:
-        if name.endswith(ZIP_SUFFIXES) or _is_program(file):
+        if is_zip(archive) or _is_program(file):
             yield _members_of_zip(file, budget)
-        elif name.endswith(".deb"):
+        elif archive.name.lower().endswith(".deb"):
             yield _members_of_deb(file, budget)
         else:
             yield _members_of_tar(file, budget)
+
+
+def is_zip(archive: Path) -> bool:
+    """Whether a file's name says so."""
+    return archive.name.lower().endswith(ZIP_SUFFIXES)
 
 
 PROGRAMS = {b"\x7fELF": "embed", b"MZ": "embed.exe", b"#!": ""}
@@ -300,10 +305,46 @@ def _require_one_list(file: IO[bytes], start: int, *, alone: bool) -> None:
         raise BadArchive("it has more than one list of files", hint="do not trust this file")
 
 
+_LOCAL, _FILLING = struct.Struct("<4s5H3I2H"), 0xD935
+"""What stands before a zip's member; and an extra field that does nothing but fill."""
+
+
+def is_plain_zip(archive: Path) -> bool:
+    """Whether a zip's members stand one behind the other up to its list, and say of themselves what the list says.
+
+    Some programs read the list, others from member to member.
+    """
+    with archive.open("rb") as file, zipfile.ZipFile(file) as listed:
+        members = sorted(listed.infolist(), key=lambda member: member.header_offset)
+        at = members[0].header_offset if members and _kind_of_program(file) else 0
+        for member in members:
+            file.seek(at)
+            head = file.read(_LOCAL.size)
+            if at != member.header_offset or len(head) < _LOCAL.size or member.extra:
+                return False
+            magic, _, flags, method, _, _, *numbers, name, extra = _LOCAL.unpack(head)
+            said = [member.compress_type, member.CRC, member.compress_size, member.file_size]
+            called = file.read(name) == member.orig_filename.encode() == member.filename.encode()
+            filled = not extra or file.read(4) == struct.pack("<2H", _FILLING, max(4, extra) - 4)
+            if (magic, flags & ~0x800, method, *numbers) != (b"PK\3\4", 0, *said) or not (called and filled):
+                return False
+            at += _LOCAL.size + name + extra + member.compress_size
+        return at == listed.start_dir
+
+
 class CheckedInfo(tarfile.TarInfo):
     """A tar's header as anybody may have written it. Python before 3.11.10 reads some in time and memory by the square of their length
     (CVE-2024-6232): they are looked at before. What has holes nobody here wants.
     """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """A header whose numbers all programs read alike: of "+0" and "1_0" each makes another one."""
+        if not all(_NUMBER.fullmatch(buf, at, at + size) for at, size in _NUMBERS):
+            raise BadArchive(
+                "it has a header of which programs read different numbers", hint="do not trust this archive"
+            )
+        return super().frombuf(buf, encoding, errors)
 
     def _proc_pax(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         if not _is_plain_pax(self._looked_at(tar)):
@@ -341,6 +382,9 @@ LONGEST_RUN = 100
 """Digits one after another in a header: of names and times."""
 _TYPE_AT = 156
 """Where in a tar header its type is."""
+_NUMBERS = ((100, 8), (108, 8), (116, 8), (124, 12), (136, 12), (148, 8))
+"""Where in a tar header its numbers are, and their bytes: mode, owner, group, size, time, sum."""
+_NUMBER = re.compile(rb" *[0-7]*[ \0]*|\x80.*", re.DOTALL)
 _TELLING = (
     tarfile.XHDTYPE,
     tarfile.SOLARIS_XHDTYPE,
@@ -383,7 +427,9 @@ class _Listed:
 
 
 @_noticing_damage
-def _members_of_tar(file: io.BufferedReader, budget: Budget) -> Iterator[ArchiveMember]:
+def _members_of_tar(
+    file: io.BufferedReader, budget: Budget, suffix: str | None = None
+) -> Iterator[ArchiveMember]:
     @_noticing_damage
     def chunks(member: tarfile.TarInfo) -> Iterator[bytes]:
         content = tar.extractfile(member)
@@ -391,7 +437,7 @@ def _members_of_tar(file: io.BufferedReader, budget: Budget) -> Iterator[Archive
         while chunk := content.read(CHUNK):
             yield chunk
 
-    with _unpacked(file) as plain:
+    with _unpacked(file, suffix) as plain:
         stream = _Forward(plain, budget)
         tar = tarfile.TarFile(fileobj=cast("IO[bytes]", stream), tarinfo=CheckedInfo)
         while (member := tar.next()) is not None:
@@ -417,15 +463,15 @@ def _members_of_tar(file: io.BufferedReader, budget: Budget) -> Iterator[Archive
 
 
 def _kind(member: tarfile.TarInfo) -> Kind:
-    if member.isdir():
-        return "folder"
-    if member.issym():
+    if member.isreg():
+        # What is sparse would be larger than what is read.
+        return "odd" if member.issparse() else "file"
+    if member.size:
         # Some programs pass over so many bytes then, others take them for members.
-        return "odd" if member.size else "link"
-    if member.islnk():
-        return "hard link"
-    # What is sparse would be larger than what is read.
-    return "file" if member.isreg() and not member.issparse() else "odd"
+        return "odd"
+    return (
+        "folder" if member.isdir() else "link" if member.issym() else "hard link" if member.islnk() else "odd"
+    )
 
 
 class _Forward:
@@ -460,21 +506,59 @@ class _Forward:
 
 
 @contextmanager
-def _unpacked(file: io.BufferedReader) -> Iterator[IO[bytes]]:
-    """A file's content without its compression, which its first bytes say."""
-    head = file.peek(6)
-    if head.startswith(_ZSTD_MAGIC):
+def plain_tar(archive: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a tar, which stand in it as they are, or in frames of zstd. Raises ``BadArchive`` for other compressions and frames."""
+    with archive.open("rb") as file:
+        if not _is_of_frames(file):
+            raise BadArchive("it is neither a plain tar nor one in frames of zstd alone")
+        file.seek(0)
+        with _unpacked(file) as plain:
+            yield io.BufferedReader(cast("io.RawIOBase", plain))
+
+
+def _is_of_frames(file: IO[bytes]) -> bool:
+    """Whether a file is not compressed, or consists of frames of zstd (RFC 8878) of which none is passed over."""
+    head = file.read(4)
+    if COMPRESSIONS.get(head) != ".zst":
+        return not head.startswith(tuple(COMPRESSIONS))
+    while COMPRESSIONS.get(head) == ".zst":
+        (says,) = file.read(1)
+        single, last = says >> 5 & 1, False
+        file.seek(1 - single + (0, 1, 2, 4)[says & 3] + (single, 2, 4, 8)[says >> 6], os.SEEK_CUR)
+        while not last:
+            block = int.from_bytes(file.read(3), "little")
+            last = bool(block & 1)
+            file.seek(1 if block >> 1 & 3 == 1 else block >> 3, os.SEEK_CUR)
+        file.seek(says & 4, os.SEEK_CUR)
+        head = file.read(4)
+    return not head
+
+
+@contextmanager
+def _unpacked(file: io.BufferedReader, suffix: str | None = None) -> Iterator[IO[bytes]]:
+    """A file's content without its compression, which its first bytes say; where a name says it, too, they must agree."""
+    head = file.peek(tarfile.BLOCKSIZE)[: tarfile.BLOCKSIZE]
+    compression = next((COMPRESSIONS[magic] for magic in COMPRESSIONS if head.startswith(magic)), "")
+    if suffix not in (None, compression):
+        raise BadArchive(
+            f"what it calls {suffix or 'plain'} is something else", hint="do not trust this archive"
+        )
+    # GNU tar and Python ask for a header's sum before they look for a compression.
+    with suppress(tarfile.HeaderError):
+        if compression and tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape"):
+            raise BadArchive("it is a tar with and without its compression", hint="do not trust this archive")
+    if compression == ".zst":
         import zstandard
 
         with zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as stream:
             yield cast("IO[bytes]", stream)
-    elif head.startswith(b"\x1f\x8b"):
+    elif compression == ".gz":
         with gzip.GzipFile(fileobj=file) as stream:
             yield cast("IO[bytes]", stream)
-    elif head.startswith(b"BZh"):
+    elif compression == ".bz2":
         with bz2.BZ2File(file) as stream:
             yield stream
-    elif head.startswith(b"\xfd7zXZ\0"):
+    elif compression == ".xz":
         with lzma.LZMAFile(file) as stream:
             yield stream
     else:
@@ -486,15 +570,21 @@ def _members_of_deb(file: io.BufferedReader, budget: Budget) -> Iterator[Archive
     """Files that a Debian package installs: an ``ar`` archive has a compressed tar in it."""
     if file.read(8) != _AR_MAGIC:
         raise tarfile.ReadError("not a Debian package")
-    while header := file.read(60):
-        if len(header) < 60 or header[58:60] != b"`\n" or not header[48:58].strip().isdigit():
+    for begins in ("debian-binary", "control.tar", "data.tar"):
+        header = file.read(60)
+        if len(header) < 60 or header[58:60] != b"`\n" or not re.fullmatch(rb"\d+ *", header[48:58]):
             raise tarfile.ReadError("a damaged Debian package")
-        name, size = header[:16], int(header[48:58])
-        if name.startswith(b"data.tar"):
-            yield from _members_of_tar(io.BufferedReader(_Part(file, size)), budget)
-            return
-        file.seek(size + size % 2, os.SEEK_CUR)
-    raise tarfile.ReadError("a Debian package without data")
+        name, size = header[:16].decode("latin-1").rstrip(), int(header[48:58])
+        if not name.startswith(begins):
+            raise BadArchive(
+                f"where {begins} has its place it holds {name!r}", hint="do not trust this archive"
+            )
+        if begins != "data.tar":
+            file.seek(size + size % 2, os.SEEK_CUR)
+    # dpkg goes by the name.
+    yield from _members_of_tar(io.BufferedReader(_Part(file, size)), budget, name.removeprefix(begins))
+    if file.read(2).strip(b"\n"):
+        raise BadArchive("it goes on behind its end", hint="do not trust this archive")
 
 
 class _Part(io.RawIOBase):

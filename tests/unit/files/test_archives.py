@@ -21,7 +21,7 @@ from edgepack.bundles.archive import lies_beside, unpack_bundle
 from edgepack.errors import BundleError, DownloadError, EdgepackError, ModelError
 from edgepack.fetch.unpack import unpack_download, unpack_matching
 from edgepack.files import archives
-from edgepack.files.archives import BadArchive, Budget, opened
+from edgepack.files.archives import BadArchive, Budget, is_plain_zip, opened
 from edgepack.files.unpack import unpack
 from edgepack.models.find.unpack import unpack_model
 
@@ -76,7 +76,7 @@ def debian(data: bytes, suffix: str) -> bytes:
         head = f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(content):<10}`\n".encode()
         return head + content + b"\n" * (len(content) % 2)
 
-    parts = {"debian-binary": b"2.0\n", "control.tar.gz": b"odd", f"data.tar{suffix}": data, "_gpg": b"sign"}
+    parts = {"debian-binary": b"2.0\n", "control.tar.gz": b"odd", f"data.tar{suffix}": data}
     return b"!<arch>\n" + b"".join(member(name, content) for name, content in parts.items())
 
 
@@ -372,6 +372,10 @@ def telling(kind: bytes, content: bytes) -> bytes:
     return header("more", kind, len(content)) + content.ljust(512, b"\0")
 
 
+def summed(block: bytes) -> bytes:
+    return block[:148] + b"%06o\0 " % (sum(block[:148]) + sum(block[156:]) + 8 * 32) + block[156:]
+
+
 PATH, SIZE = b"9 path=b\n", b"10 size=0\n"
 BODY = b"good".ljust(512, b"\0")
 
@@ -384,6 +388,8 @@ BODY = b"good".ljust(512, b"\0")
         telling(tarfile.GNUTYPE_LONGNAME, b"c\0") + telling(tarfile.XHDTYPE, PATH),
         telling(tarfile.GNUTYPE_LONGNAME, b"c\0") * 2,
         telling(tarfile.XHDTYPE, SIZE),
+        summed(header("b", FILE, 0).replace(b"%011o" % 0, b"+0".rjust(11), 1)),
+        summed(header("b", FILE, 0).replace(b"%011o" % 0, b"0_0".rjust(11), 1)),
     ],
 )
 def test_a_member_of_which_programs_read_different_things_is_refused(tmp_path: Path, content: bytes) -> None:
@@ -394,11 +400,50 @@ def test_a_member_of_which_programs_read_different_things_is_refused(tmp_path: P
         list(members)
 
 
-def test_a_link_with_content_is_odd(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"), [("s", LINK), ("s", HARD), ("s", FOLDER), ("s/", tarfile.AREGTYPE)]
+)
+def test_a_link_or_folder_with_content_is_odd(tmp_path: Path, name: str, kind: bytes) -> None:
     archive = tmp_path / "link.tar"
-    archive.write_bytes(header("s", LINK, 512) + header("a", FILE, 4) + BODY + bytes(1024))
+    archive.write_bytes(header(name, kind, 512) + header("a", FILE, 4) + BODY + bytes(1024))
     with opened(archive) as members:
         assert next(members).kind == "odd"
+
+
+def both(first: bytes, rest: bytes) -> bytes:
+    """A tar that is another one under zstd: its first header, of which nobody reads the name, and which zstd passes over."""
+    empty = b"\x28\xb5\x2f\xfd\x20\0\1\0\0"
+    head = bytearray(telling(tarfile.GNUTYPE_LONGNAME, b"evil\0"))
+    head[:17] = empty + b"\x50\x2a\x4d\x18" + struct.pack("<I", len(head) + len(first) - 17)
+    return summed(bytes(head[:512])) + bytes(head[512:]) + first + zstandard.compress(rest)
+
+
+def test_a_tar_with_and_without_its_compression_is_refused(tmp_path: Path) -> None:
+    polyglot = both(tarred([Put("a", content=b"evil")]), tarred([Put("a", content=b"good")]))
+    with tarfile.open(fileobj=io.BytesIO(polyglot)) as tar:
+        assert tar.getnames()[0] == "evil"
+    (tmp_path / "a.tar.zst").write_bytes(polyglot)
+    with pytest.raises(BadArchive, match="with and without"), opened(tmp_path / "a.tar.zst") as members:
+        list(members)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda deb: deb.replace(b"data.tar.gz", b"data.tar   "),
+        lambda deb: deb.replace(b"data.tar.gz", b"data.tar.xz"),
+        lambda deb: deb.replace(b"data.tar.gz", b"data.tarred"),
+        lambda deb: deb.replace(b"control.tar.gz", b"xontrol.tar.gz"),
+        lambda deb: deb + deb[8:],
+    ],
+)
+def test_a_deb_of_which_dpkg_reads_something_else_is_refused(
+    tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    good = debian(gzip.compress(tarred([Put("a")])), ".gz")
+    (tmp_path / "a.deb").write_bytes(change(good))
+    with pytest.raises(BadArchive), opened(tmp_path / "a.deb") as members:
+        list(members)
 
 
 def test_gnus_two_headers_of_one_member_are_read(tmp_path: Path) -> None:
@@ -559,6 +604,20 @@ def test_a_zip_with_one_list_is_opened(tmp_path: Path, monkeypatch: pytest.Monke
         assert [str(member.path) for member in members] == ([] if form == "empty" else ["own"])
 
 
+def test_a_plain_zip_is_read_alike_by_its_list_and_from_member_to_member(tmp_path: Path) -> None:
+    """Java's ZipInputStream and bsdtar read from member to member: a second program between them won."""
+    plain, hidden, other = (tmp_path / f"{name}.zip" for name in ("plain", "hidden", "other"))
+    plain.write_bytes(zipped([Put("a"), Put("b", content=b"b" * 99)]))
+    assert is_plain_zip(plain)
+    hidden.write_bytes(plain.read_bytes())
+    with zipfile.ZipFile(hidden, "a") as archive:
+        archive.writestr("c", b"evil")
+        archive.filelist.pop()
+    assert not is_plain_zip(hidden)
+    other.write_bytes(plain.read_bytes().replace(b"a", b"c", 1))
+    assert not is_plain_zip(other)
+
+
 def test_a_zips_folder_with_content_is_odd(tmp_path: Path) -> None:
     """``java -cp`` runs a class of that name."""
     with zipfile.ZipFile(tmp_path / "made.jar", "w") as made:
@@ -567,7 +626,7 @@ def test_a_zips_folder_with_content_is_odd(tmp_path: Path) -> None:
         made.writestr(zipfile.ZipInfo("Main.class/"), b"\xca\xfe\xba\xbe")
     with opened(tmp_path / "made.jar") as members:
         assert [member.kind for member in members] == ["folder", "file", "odd"]
-    assert lies_beside(tmp_path / "made.jar") == "Main.class"
+    assert lies_beside(tmp_path / "made.jar", tmp_path) == "Main.class"
 
 
 def test_a_zip_of_many_names_does_not_fill_the_memory(

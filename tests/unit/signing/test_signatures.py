@@ -1,6 +1,8 @@
 """Bundles signed and asked for their signature, here and by model_signing."""
 
 import base64
+import gzip
+import io
 import json
 import os
 import shutil
@@ -9,13 +11,15 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+import zstandard
 from tests.support.command import edgepack
 from tests.support.signed import key_in
 
 from edgepack import python_api
-from edgepack.bundles.archive import pack, unpack_bundle
+from edgepack.bundles.archive import bundle_entries, pack, unpack_bundle
 from edgepack.bundles.manifest import SIGNATURE, open_bundle
 from edgepack.errors import BundleError, OutputError, SignatureError, UsageError
+from edgepack.files.pack import TarEntry, write_tar
 from edgepack.files.store import sha256_of
 from edgepack.finished_bundle import VerifyOptions, verify_again
 from edgepack.plugins.context import HostContext
@@ -121,17 +125,39 @@ def test_a_signature_inside_says_nothing_of_what_lies_beside_the_bundle(
     """Whoever installs a package runs its own code: a signed bundle in a stranger's package was a signed package."""
     python_api.sign(folder, key=tmp_path / "key.key")
     package, public = tmp_path / "package.tar", tmp_path / "key.pub"
-    with tarfile.open(package, "w") as archive:
-        archive.add(folder, "inside/sample")
+    entries = bundle_entries(open_bundle(folder), top="inside/sample")
+    with package.open("wb") as out:
+        write_tar(out, entries, format=tarfile.PAX_FORMAT)
     assert python_api.check_signature(package, key=public).name == "sample"
-    with tarfile.open(package, "a") as archive:
-        archive.add(__file__, "setup.py")
+    with package.open("wb") as out:
+        write_tar(out, [*entries, TarEntry(name="setup.py")], format=tarfile.PAX_FORMAT)
     with pytest.raises(
         SignatureError, match=r"package\.tar is not signed: it holds setup\.py beside the bundle"
     ):
         python_api.check_signature(package, key=public)
     sign_file(package, key)
     assert python_api.check_signature(package, key=public).name == "sample"
+
+
+SKIPPED = b"\x50\x2a\x4d\x18\4\0\0\0evil"
+
+
+def test_an_archive_with_other_bytes_than_edgepack_packs_is_not_signed_by_what_it_holds(
+    tmp_path: Path, folder: Path, key: PrivateKey, context: HostContext
+) -> None:
+    """Of such ones GNU tar, busybox and zstd unpacked a stranger's program, and edgepack found the signed one."""
+    python_api.sign(folder, key=tmp_path / "key.key")
+    good = pack(open_bundle(folder), tmp_path / "good.tar.zst", context=context).archive
+    assert good is not None
+    tar = io.BytesIO(zstandard.ZstdDecompressor().stream_reader(good.read_bytes()).read())
+    with tarfile.open(tmp_path / "owner.tar", "w") as archive:
+        archive.add(folder, "sample")
+    (tmp_path / "behind.tar.zst").write_bytes(good.read_bytes() + SKIPPED)
+    (tmp_path / "good.tar.gz").write_bytes(gzip.compress(tar.getvalue()))
+    for name in ("owner.tar", "behind.tar.zst", "good.tar.gz"):
+        with pytest.raises(BundleError, match=r"other programs may unpack other files|neither a plain tar"):
+            python_api.check_signature(tmp_path / name, key=tmp_path / "key.pub")
+    assert python_api.check_signature(good, key=tmp_path / "key.pub").name == "sample"
 
 
 def test_a_signature_inside_says_nothing_of_what_a_package_runs(
@@ -142,10 +168,14 @@ def test_a_signature_inside_says_nothing_of_what_a_package_runs(
     data, public = tmp_path / "data.tar", tmp_path / "key.pub"
     with tarfile.open(data, "w") as archive:
         archive.add(folder, "opt/sample")
+        archive.add(__file__, "usr/bin/x")
     size = data.stat().st_size
     package = tmp_path / "package.deb"
-    package.write_bytes(b"!<arch>\n" + f"{'data.tar':48}{size:<10}`\n".encode() + data.read_bytes())
-    with pytest.raises(SignatureError, match=r"package\.deb is not signed: it holds control\.tar"):
+    empty = "".join(f"{name:48}{0:<10}`\n" for name in ("debian-binary", "control.tar"))
+    package.write_bytes(f"!<arch>\n{empty}{'data.tar':48}{size:<10}`\n".encode() + data.read_bytes())
+    with pytest.raises(
+        SignatureError, match=r"package\.deb is not signed: it holds control\.tar, usr/bin/x "
+    ):
         python_api.check_signature(package, key=public)
     program = tmp_path / "program"
     with ZipFile(program, "w") as members:
