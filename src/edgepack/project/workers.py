@@ -21,8 +21,10 @@ TRIES = 3
 """Workers that a cell may cost."""
 SECONDS_TO_CLEAN_UP = 30
 COMPILERS = "EDGEPACK_JOBS"
-SAFE_PATH, OURS = "PYTHONSAFEPATH", "edgepack"
-"""What keeps Python from importing from the current folder, and its value where it is for the start of workers alone."""
+SAFE_PATH = "PYTHONSAFEPATH"
+"""With it Python imports nothing from the current folder."""
+OURS = "edgepack"
+"""Its value where it is for the start of workers alone."""
 
 
 def work(order: Job) -> Result:
