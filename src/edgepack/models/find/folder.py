@@ -22,6 +22,7 @@ from edgepack.models.outputs.splade import read_splade
 from edgepack.models.read import hub_layout
 from edgepack.models.read.architectures import written_by
 from edgepack.models.read.model_folder import CONFIG, LENGTH_FILES, SETTINGS, ModelFolder
+from edgepack.models.read.modules import require_no_arguments
 from edgepack.models.read.pooling import VectorReading, read_pooling
 from edgepack.models.read.purpose import require_embedder
 from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
@@ -38,6 +39,7 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
     decision = decide(folder, asked)
     if decision.kind == "static":
         return read_static_folder(folder, decision.evidence.card, asked)
+    require_no_arguments(folder)
     chosen = hub_layout.weights_of(
         folder.names, folder.config, asked.name, graph=asked.graph, place=str(directory), context=context
     )
@@ -67,7 +69,12 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
     warnings += (*vector.warnings, *_default_prompt(prompts), *size.warnings, *_not_ours(writer))
     # The prompts of a multi-vector encoder are part of how it reads queries and documents.
     own = decision.kind != "colbert"
-    used = {*vector.files, *length_files, *prompts.files, *({CONFIG, LENGTH_FILES[0]} & set(folder.names))}
+    used = {
+        *vector.files,
+        *length_files,
+        *prompts.files,
+        *({CONFIG, LENGTH_FILES[0], folder.transformer_file} & set(folder.names)),
+    }
     used |= {path.relative_to(folder.directory).as_posix() for path in size.files}
     digests = digests_of((folder.directory / path for path in used), directory=folder.directory)
     digests += digests_of([tokenizer], directory=tokenizer.parent)
