@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgepack.context import BuildContext, Extension
 from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.convert.agreeing_tokenizer import require_agreement
 from edgepack.models.convert.fitting_tokenizer import fitting_tokenizer
 from edgepack.models.convert.older_tokenizer import tokenizer_file
 from edgepack.models.convert.route import routed_folder
@@ -45,10 +46,10 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
     )
     weights = open_weights(folder, folder.directory / chosen)
     tokenizer = tokenizer_file(folder, context=context)
-    warnings: tuple[str, ...] = ()
+    warnings = require_agreement(folder, tokenizer, pairs=decision.kind == "head")
     if weights.is_graph or decision.kind in ("vector", "setfit"):
         evidence = weights.added_to(decision.evidence)
-        warnings = require_embedder(evidence, asked.name, treat=asked.reading.treat_as_embedding)
+        warnings += require_embedder(evidence, asked.name, treat=asked.reading.treat_as_embedding)
         made = _pooled(decision, weights, asked)
     else:
         made = _of_tensors(decision, weights, tokenizer, asked)

@@ -442,6 +442,7 @@ def test_without_modules_mean_pooling_is_guessed_and_said_aloud(
         ({"max_seq_length": 20}, {"model_max_length": 30}, 64, 20),
         ({"max_seq_length": None}, {"model_max_length": 30}, 64, 30),
         (None, {"model_max_length": 30}, 64, 30),
+        (None, {"max_len": 30}, 64, 30),
         (None, {"model_max_length": 512}, 64, 64),
         ({"max_seq_length": 512}, None, 64, 64),
         (None, {"model_max_length": int(1e30)}, 64, 64),
