@@ -5,8 +5,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from edgepack.api import MissingToolError, UsageError
+
+if TYPE_CHECKING:
+    from distributed import LocalCluster
 
 SECONDS = 30
 """In which a scheduler has to answer."""
@@ -30,10 +34,9 @@ def start(scheduler: str | None, jobs: int | None) -> Iterator[Executor]:
             "--executor dask needs distributed, which is not installed", hint="pip install 'edgepack[dask]'"
         ) from error
     with ExitStack() as stack:
-        if scheduler is None:
-            scheduler = stack.enter_context(_workers_here(jobs or 1))
+        cluster = stack.enter_context(_workers_here(jobs or 1)) if scheduler is None else None
         try:
-            client = stack.enter_context(Client(scheduler, timeout=SECONDS))
+            client = stack.enter_context(Client(cluster or scheduler, timeout=SECONDS))
         except (OSError, ValueError) as error:
             raise UsageError(
                 f"the Dask scheduler {scheduler} does not answer: {str(error).splitlines()[0]}",
@@ -55,10 +58,14 @@ def start(scheduler: str | None, jobs: int | None) -> Iterator[Executor]:
 
 
 @contextmanager
-def _workers_here(count: int) -> Iterator[str]:
-    """The address of a scheduler with so many workers, which end with the block, and with them all that they have started."""
+def _workers_here(count: int) -> Iterator["LocalCluster"]:
+    """A scheduler with so many workers, which end with the block, and with them all that they have started.
+
+    Whoever may give it work runs code as this user: that takes a key, which is made now and is in memory alone.
+    """
     import psutil
     from distributed import LocalCluster
+    from distributed.security import Security
 
     with (
         tempfile.TemporaryDirectory(prefix="edgepack-dask-") as scratch,
@@ -66,7 +73,8 @@ def _workers_here(count: int) -> Iterator[str]:
             n_workers=count,
             threads_per_worker=1,
             memory_limit=0,  # Dask kills workers that have more; what a model takes it does not know.
-            dashboard_address="127.0.0.1:0",
+            dashboard_address=None,
+            security=Security.temporary(),
             local_directory=scratch,
             env={"TMPDIR": scratch},  # A worker that is killed does not remove what it has half made.
             silence_logs=logging.ERROR,
@@ -74,7 +82,7 @@ def _workers_here(count: int) -> Iterator[str]:
     ):
         started: list[psutil.Process] = []
         try:
-            yield cluster.scheduler_address
+            yield cluster
         finally:
             for nanny in cluster.workers.values():
                 with suppress(psutil.Error):

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from edgepack.api import BuildContext, Target
-from edgepack_engine.builder import ARITHMETIC as ARITHMETIC
 from edgepack_engine.builder import EngineBuilder as EngineBuilder
 from edgepack_engine.builder import engine_builder as engine_builder
 from edgepack_engine.builder import require_by_token

@@ -72,6 +72,11 @@ class EngineBuilder:
     attention: str = "int8"
     outputs: tuple[str, ...] = OUTPUTS
 
+    @property
+    def arithmetic(self) -> str:
+        """Its name: bundles with one and the other attention have vectors of their own."""
+        return ARITHMETIC if self.attention == "int8" else f"{ARITHMETIC}, attention in {self.attention}s"
+
     def require_model(self, source: ModelSource) -> None:
         self.require_plan(source)
         require_native(source, context=self.context)
@@ -121,7 +126,7 @@ class EngineBuilder:
     def make_runner(self, model: PreparedModel, runtime: RuntimeArtifact | None) -> RunnerArtifact:
         twin = self._twin(model)
         made = self._linked(model, self.target.platform)
-        return replace(made, by_level=True, exact=ARITHMETIC, twin=twin)
+        return replace(made, by_level=True, exact=self.arithmetic, twin=twin)
 
     def _linked(self, model: PreparedModel, platform: Platform) -> RunnerArtifact:
         chunked = self.library or self.serve or self.chunks

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +101,7 @@ class _Making:
 
 def _make(making: _Making, old: Bundle, destination: Path, wanted: Wanted) -> Bundle:
     work = destination.with_name(f".{destination.name}-{making.delta.plan.new[:16]}{WORK}")
+    _require_ours(work)
     try:
         _fill(making, work)
         made = _checked(work, making.delta.plan)
@@ -118,6 +120,15 @@ def _make(making: _Making, old: Bundle, destination: Path, wanted: Wanted) -> Bu
         raise
     _clear(destination)
     return Bundle(directory=destination, manifest=made.manifest)
+
+
+def _require_ours(work: Path) -> None:
+    """Make the folder, or take up what a run of this user's has left. Raises ``OutputError`` for what others may have laid there."""
+    with suppress(FileExistsError):
+        work.mkdir(0o700)
+    found = work.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise OutputError(f"{work} is not a folder that this user alone may write", hint="remove it")
 
 
 def _require(made: Bundle, old: Bundle, wanted: Wanted) -> None:
@@ -162,7 +173,6 @@ def _clear(destination: Path) -> None:
 
 def _fill(making: _Making, work: Path) -> None:
     """Make every file that is not there already; each is under another name until it is whole. Links are made last."""
-    work.mkdir(exist_ok=True)
     steps = making.delta.plan.steps
     wanted = {step.path for step in steps if step.how != "link"}
     for path in sorted(work.rglob("*"), reverse=True):

@@ -12,7 +12,7 @@ from edgepack.api import (
     Target,
     TargetError,
 )
-from edgepack_engine.api import ARITHMETIC, EngineBuilder, plan_builder, web_assembly
+from edgepack_engine.api import EngineBuilder, plan_builder, web_assembly
 from edgepack_web.page import ENGINE, OwnEngine
 from edgepack_web.runner import PageOptions, make_page
 
@@ -47,7 +47,7 @@ class EngineWebBuilder:
             licenses=licenses,
             options=self.page,
             outputs=self.outputs,
-            exact=ARITHMETIC,
+            exact=self.plans.arithmetic,
             context=self.context,
         )
 

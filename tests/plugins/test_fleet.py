@@ -362,6 +362,22 @@ def test_several_processes_make_what_one_does(build: Build, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::RuntimeWarning")
+def test_dasks_workers_here_take_work_of_this_process_alone() -> None:
+    """Another user of this machine ran code as whoever built."""
+    from distributed import Client
+
+    from edgepack_dask.executor import start
+
+    with start(None, 1) as executor:
+        assert executor.submit(sum, (1, 2)).result() == 3
+        address = executor._client.scheduler.address  # type: ignore[attr-defined]
+        with pytest.raises(OSError):
+            Client(address.replace("tls:", "tcp:"), timeout=5)
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::UserWarning:distributed",
     "ignore:Creating scratch:UserWarning",

@@ -9,8 +9,14 @@ is() { [ -f "$1" ] && [ "$(sha256sum <"$1" | cut -c 1-64)" = "$2" ]; }
 work=$(mktemp -d "$new.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/delta" "$work/new"
-tar -xf "$delta" -C "$work/delta" || fail "$delta is not a delta, or is damaged"
+# A plain tar whose first member is the list holds no more than it has bytes.
+[ "$(head -c 9 "$delta")" = delta.tsv ] && tar -xf "$delta" -C "$work/delta" || fail "$delta is not a delta, or is damaged"
+odd=$(find "$work/delta" ! -type d \( ! -type f -o -size +"$(wc -c <"$delta")"c \))
+[ ! "$odd" ] && [ -f "$work/delta/delta.tsv" ] || fail "$delta is damaged"
 
+# What it may unpack to, in kilobytes: 256 MB, or a hundred times what there is.
+left=$(du -sk "$delta" "$old/" | { sum=0; while read -r size _; do sum=$((sum + size)); done; echo $((sum * 100)); })
+[ "$left" -gt 262144 ] || left=262144
 whole='' links=''
 while IFS='	' read -r how mode sha256 size path from member; do
   case $how in
@@ -21,25 +27,34 @@ while IFS='	' read -r how mode sha256 size path from member; do
   esac
   [ "$how" = link ] || [ ! "$links" ] || fail "$delta is damaged"
   case /$path/ in */../*) fail "$delta would write outside of $new" ;; esac
+  case $how/$from/ in [!l]*/../*) fail "$delta would read outside of $old" ;; esac
+  case $mode in 0644|0755|link) ;; *) fail "$delta is damaged" ;; esac
+  case $size in ''|0?*|*[!0-9]*|?????????????*) fail "$delta is damaged" ;; esac
+  case ${member%.zst} in -) ;; ''|*[!0-9]*) fail "$delta is damaged" ;; esac
+  left=$((left - size / 1024 - 1))
+  [ "$left" -gt 0 ] || fail "$delta unpacks to far more than its size lets expect"
   file=$work/new/$path
   mkdir -p "${file%/*}"
   case $how in
     link) links=yes; continue ;;
     keep) cp "$old/$from" "$file" ;;
-    whole) zstd -q -d --long=31 "$work/delta/$member" -o "$file" ;;
-    patch) zstd -q -d --long=31 --patch-from="$old/$from" "$work/delta/$member" -o "$file" ;;
+    whole) zstd -q -d -c --long=31 "$work/delta/$member" | head -c $((size + 1)) >"$file" ;;
+    patch) zstd -q -d -c --long=31 --patch-from="$old/$from" "$work/delta/$member" | head -c $((size + 1)) >"$file" ;;
     *) fail "$delta is damaged" ;;
   esac || fail "$path cannot be made: $delta or $old is damaged"
-  is "$file" "$sha256" || fail "$path is not what it should be: $delta or $old is damaged"
+  is "$file" "$sha256" && [ "$(wc -c <"$file")" -eq "$size" ] || fail "$path is not what it should be: $delta or $old is damaged"
   chmod "$mode" "$file"
 done <"$work/delta/delta.tsv"
 # Each folder is there by now, so that no link is made behind another one.
 while IFS='	' read -r how _ _ _ path from _; do
   [ "$how" = link ] || continue
-  [ ! -e "$work/new/$path" ] && [ ! -L "$work/new/$path" ] && ln -s "$from" "$work/new/$path" || fail "$delta is damaged"
+  [ ! -e "$work/new/$path" ] && [ ! -L "$work/new/$path" ] || fail "$delta is damaged"
+  case $from in /*|-*) fail "$delta would lead out of $new" ;; esac
+  ln -s "$from" "$work/new/$path"
 done <"$work/delta/delta.tsv"
 inside=$(readlink -f "$work/new")
-find "$work/new" -type l -exec readlink -f {} \; | while read -r to; do
+find "$work/new" -type l | while IFS= read -r link; do
+  to=$(readlink -f "$link") || to=''
   case $to in "$inside"/*) ;; *) fail "$delta would lead out of $new" ;; esac
 done
 [ "$whole" ] && is "$work/new/manifest.json" "$manifest" || fail "$delta is damaged"

@@ -232,14 +232,14 @@ def _work_folder(destination: Path, made: list[Path], held: list[int]) -> Path:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Whether the folder is this process's to remove or to move, for as long as the block lasts."""
+    """Whether the folder is this process's to remove or to move, and its user's own, for as long as the block lasts."""
     try:
         held = _lock(folder)
     except OSError:
         yield False
         return
     try:
-        yield True
+        yield os.fstat(held).st_uid == os.geteuid()
     finally:
         os.close(held)
 

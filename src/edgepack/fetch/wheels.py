@@ -133,7 +133,8 @@ def pip_download(
 
     Nothing of it is installed or run; that is why its Python version does not matter.
     """
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    # Without -P, a pip.py of the current folder would be run, which may be a model's.
+    command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     # pip tries five times with growing pauses; without a network that is a long silence.
     env = {"PIP_RETRIES": os.environ.get("PIP_RETRIES", "2"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     # Since pip 25.1 an interrupted download is taken up again where it broke off; an older one starts anew.

@@ -56,7 +56,7 @@ def embedder_id(
     ``source`` is the model as it was found, ``golden`` texts and vectors, ``passes`` those of plugins with their revisions, ``exact`` the
     name of an arithmetic that is the same everywhere.
     """
-    decides = _of_source(source)
+    decides = _of_source(source, model.source)
     if not _is_full_precision(source, golden, context):
         decides |= _of_recipe(model, target, passes)
     if _rounds(model, runtime):
@@ -68,15 +68,19 @@ def embedder_id(
     return key_of(decides)[:DIGITS]
 
 
-def _of_source(source: ModelSource) -> dict[str, str]:
-    """Weights, tokenizer, and how the model is read."""
+def _of_source(source: ModelSource, shipped: ModelSource) -> dict[str, str]:
+    """Weights, tokenizer, and how the model is read. ``shipped`` has another tokenizer where a pass took tokens away."""
     named = (source.onnx or source.weights,)
     files = source.files or tuple(digest_file(path, relative_to=path.parent) for path in named if path)
+    weights = [file for file in files if Path(file.path).suffix not in _WORDS]
+    # Layers behind the encoder, each in a folder of its own: of several, it counts which one is which.
+    layers = sorted((file.path, file.sha256) for file in weights if "/" in file.path)
     config = {name: value for name, value in source.config.items() if name not in _IDLE}
     return {
-        "weights": " ".join(sorted(file.sha256 for file in files if Path(file.path).suffix not in _WORDS)),
+        "weights": " ".join(sorted(file.sha256 for file in weights)),
+        **({"layers": json.dumps(layers)} if len(layers) > 1 else {}),
         "config": json.dumps(config, sort_keys=True),
-        "tokenizer": minimal_json(source),
+        "tokenizer": minimal_json(shipped),
         "pooling": f"{source.pooling.describe()} {source.dimension}",
         "length": str(source.max_length),
         "prompts": json.dumps(dict(source.prompts), sort_keys=True),

@@ -15,7 +15,7 @@ from edgepack.project.jobs import Job, Result, failed
 from edgepack.project.matrix import Cell
 from edgepack.project.state_file import signing
 from edgepack.project.stores import open_shared
-from edgepack.project.workers import elsewhere, in_processes
+from edgepack.project.workers import elsewhere, in_processes, starting_safely
 from edgepack.recorded.beside import record_beside
 from edgepack.records.word import HERE
 from edgepack.terminal_text import did_you_mean
@@ -143,7 +143,7 @@ def _by_others(orders: Sequence[Job], by: Workforce, *, context: HostContext) ->
         yield from in_processes(orders, jobs=by.jobs or 1)
         return
     there = [replace(order, claims=None) for order in orders]
-    with context.extensions(AXIS)[by.executor].make()(by.scheduler, by.jobs) as executor:
+    with starting_safely(), context.extensions(AXIS)[by.executor].make()(by.scheduler, by.jobs) as executor:
         for order, result in elsewhere(there, executor):
             own = replace(context, work_dir=context.work_dir / str(order.number))
             own.work_dir.mkdir()

@@ -21,13 +21,31 @@ TRIES = 3
 """Workers that a cell may cost."""
 SECONDS_TO_CLEAN_UP = 30
 COMPILERS = "EDGEPACK_JOBS"
+SAFE_PATH = "PYTHONSAFEPATH"
+"""With it Python imports nothing from the current folder."""
+OURS = "edgepack"
+"""Its value where it is for the start of workers alone."""
 
 
 def work(order: Job) -> Result:
     """Make a cell. What that takes to import is imported by whoever is asked for one."""
+    if os.environ.get(SAFE_PATH) == OURS:
+        del os.environ[SAFE_PATH]  # Scripts of other programs import from their own folders.
     from edgepack.project.build_cell import work
 
     return work(order)
+
+
+@contextmanager
+def starting_safely() -> Iterator[None]:
+    """Workers that start within the block import nothing from the current folder, which may be a stranger's project."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = before or OURS
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(SAFE_PATH, None)
 
 
 def in_processes(orders: Sequence[Job], *, jobs: int, do: Work = work) -> Iterator[tuple[Job, Result]]:
@@ -35,7 +53,7 @@ def in_processes(orders: Sequence[Job], *, jobs: int, do: Work = work) -> Iterat
     waiting = deque(orders)
     while waiting:
         lost: list[Job] = []
-        with _pool(min(jobs, len(waiting))) as pool:
+        with starting_safely(), _pool(min(jobs, len(waiting))) as pool:
             yield from _until_one_dies(pool, waiting, jobs, lost, do)
         for order in lost:
             yield order, _alone(order, do)
@@ -77,7 +95,7 @@ def _until_one_dies(
 
 def _alone(order: Job, do: Work) -> Result:
     for _ in range(TRIES - 1):
-        with _pool(1) as pool:
+        with starting_safely(), _pool(1) as pool:
             try:
                 return _submit(pool, do, order).result()
             except BrokenProcessPool:

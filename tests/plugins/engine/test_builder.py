@@ -143,6 +143,13 @@ def test_it_builds_for_other_processors(context: HostContext, name: str) -> None
     assert create_builder(load_plugins().target(name), context)
 
 
+@pytest.mark.parametrize(("how", "said"), [("int8", ""), ("float", ", attention in floats")])
+def test_each_attention_is_an_arithmetic_of_its_own(context: HostContext, how: str, said: str) -> None:
+    builder = create_builder(load_plugins().target("linux-x86-fast", [f"attention={how}"]), context)
+    assert isinstance(builder, EngineBuilder)
+    assert builder.arithmetic == f"edgepack-engine 1{said}", "an index of one does not serve the other"
+
+
 def test_windows_has_a_builder_of_its_own(context: HostContext) -> None:
     with pytest.raises(
         TargetError, match="builder engine makes bundles for linux and macos, not for windows"

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import zstandard
 from tests.support.command import edgepack
 from tests.support.signed import key_in, list_files
 from tests.support.updates import LARGE, two_bundles
@@ -19,6 +20,7 @@ from tests.support.updates import LARGE, two_bundles
 from edgepack.bundles.archive import pack, unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.errors import BundleError, DiskFullError, EdgepackError, OutputError, SignatureError
+from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.signing.signatures import sign_bundle
@@ -429,6 +431,8 @@ def test_a_link_behind_a_link_is_made_nowhere(pair: tuple[Bundle, Bundle], delta
         ((("d/evil", "embed"), ("d", "OUT")), "is damaged"),
         ((("out", "OUT"),), "would lead out of"),
         ((("one", "lib/.."), ("two", "one/../../..")), "would lead out of"),
+        ((("kept", "-ftOUT"),), "would lead out of"),
+        ((("one", "none/none"),), "would lead out of"),
     ],
 )
 def test_the_script_makes_no_links_that_lead_out_nor_behind_one(
@@ -436,6 +440,7 @@ def test_the_script_makes_no_links_that_lead_out_nor_behind_one(
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
+    (out / "kept").touch()
     members = contents_of(delta)
     *rows, end, _ = members[LIST].decode().split("\n")
     made = [
@@ -450,7 +455,68 @@ def test_the_script_makes_no_links_that_lead_out_nor_behind_one(
     assert done.returncode != 0
     assert said in done.stderr
     assert not new.exists()
-    assert names_in(out) == []
+    assert names_in(out) == ["kept"] and not (out / "kept").is_symlink()
+
+
+@pytest.mark.tools("sh", "zstd", "sha256sum")
+def test_the_script_reads_no_pipe_and_writes_no_more_than_is_said(
+    pair: tuple[Bundle, Bundle], delta: Path, tmp_path: Path
+) -> None:
+    members, new = contents_of(delta), tmp_path / "applied"
+    rows = members[LIST].decode().split("\n")
+    bomb = zstandard.compress(bytes(1 << 22))
+
+    def refused(said: str) -> None:
+        words = [
+            "sh",
+            "-c",
+            'ulimit -f 2048; sh "$@"',
+            "sh",
+            *map(str, (SCRIPT, delta, pair[0].directory, new)),
+        ]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode != 0 and said in done.stderr
+        assert not [name for name in names_in(tmp_path) if name.startswith("applied")]
+
+    with tarfile.open(delta, "w") as tar:
+        pipe = tarfile.TarInfo(LIST)
+        pipe.type = tarfile.FIFOTYPE
+        tar.addfile(pipe)
+    refused("is damaged")
+    for row, said in (
+        ("whole\t0644\t{}\t5\tx\t-\t9999.zst", "is not what it should be"),
+        ("keep\t0644\t{}\t5\tx\t../../../dev/zero\t-", "would read outside of"),
+        ("whole\t0644\t{}\t999999999999\tx\t-\t9999.zst", "far more than its size"),
+        ("whole\t0644\t{}\t5\tx\t-\t../../x.zst", "is damaged"),
+        ("whole\t4755\t{}\t5\tx\t-\t9999.zst", "is damaged"),
+    ):
+        text = "\n".join([*rows[:3], row.format("0" * 64), *rows[3:]])
+        written(delta, {**members, LIST: text.encode(), "9999.zst": bomb})
+        refused(said)
+
+
+def test_a_work_folder_of_somebody_elses_is_not_used(
+    pair: tuple[Bundle, Bundle], delta: Path, tmp_path: Path
+) -> None:
+    """Its name can be foreseen: a link of another user's had whatever it leads to emptied."""
+    old, new = pair
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    work = old.directory.with_name(
+        f".{old.directory.name}-{sha256_of(new.directory / 'manifest.json')[:16]}.update"
+    )
+    work.symlink_to(precious)
+    with pytest.raises(OutputError, match="not a folder that this user alone"):
+        apply_delta(delta, old)
+    work.unlink()
+    work.mkdir()
+    work.chmod(0o777)
+    with pytest.raises(OutputError, match="not a folder that this user alone"):
+        apply_delta(delta, old)
+    work.rmdir()
+    assert names_in(precious) == ["file"]
+    assert apply_delta(delta, old).bundle.manifest == new.manifest
 
 
 @pytest.mark.slow

@@ -38,7 +38,11 @@ def refused(wheel: Wheel, context: HostContext) -> EdgepackError:
     return caught.value
 
 
-def test_the_files_that_are_wanted(wheel: Wheel, index: Server, online: HostContext) -> None:
+def test_the_files_that_are_wanted(
+    wheel: Wheel, index: Server, online: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pip.py").write_text("raise SystemExit('code of the current folder')")
     folder = wheel_files(wheel, keep=("*/libone.so", "*.txt"), context=online)
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert found - {".edgepack-entry.json"} == {"gpu_lib/lib/libone.so", "gpu_lib/notes.txt"}

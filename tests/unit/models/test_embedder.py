@@ -59,7 +59,7 @@ def identity(source: ModelSource, context: HostContext) -> Id:
             precision="int8",
             recipe=parts.get("recipe", "pool, int8"),
             needs=parts.get("needs", operators("MatMul")),
-            source=found,
+            source=parts.get("shipped", found),
             inputs=("input_ids",),
         )
         runtime = RuntimeArtifact(
@@ -162,3 +162,25 @@ def test_another_tokenizer_is_another_embedder(identity: Id, source: ModelSource
     before = identity()
     write_json(source.tokenizer, tokenizer_document(lowercase=False))
     assert identity() != before
+
+
+def test_tokens_that_a_pass_took_away_count_whether_or_not_the_golden_vectors_moved(
+    identity: Id, source: ModelSource, tmp_path: Path
+) -> None:
+    pruned = tmp_path / "pruned.json"
+    write_json(pruned, tokenizer_document(lowercase=False))
+    assert identity(shipped=replace(source, tokenizer=pruned)) != identity()
+
+
+def test_layers_that_change_places_are_another_embedder(identity: Id, source: ModelSource) -> None:
+    def behind(**digests: str) -> ModelSource:
+        files = (
+            FileDigest(path=f"{name}/model.safetensors", size=1, sha256=sha) for name, sha in digests.items()
+        )
+        return replace(source, files=(*source.files, *files))
+
+    one, two = behind(a_Dense="1", b_Dense="2"), behind(a_Dense="2", b_Dense="1")
+    assert identity(source=one) != identity(source=two)
+    assert identity(source=behind(a_Dense="1")) == identity(source=behind(b_Dense="1")), (
+        "of one, there is nothing to mix up"
+    )

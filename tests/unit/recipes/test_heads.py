@@ -12,6 +12,7 @@ from tests.support.berts import onnx_vectors
 from tests.support.families import tokens_of, write_family
 from tests.support.quick import quick
 
+from edgepack.errors import ModelError
 from edgepack.models.reference import exported_model
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
@@ -30,6 +31,15 @@ def headed(folder: Path, pooling: Pooling) -> ModelSource:
     save_file({"linear.weight": weight, "linear.bias": random.normal(0, 0.3, 24).astype(np.float32)}, file)
     layer = Dense(file=file, inputs=32, outputs=24, bias=True, activation="Tanh")
     return replace(source, pooling=replace(pooling, dense=(layer,)), dimension=24)
+
+
+def test_a_bias_that_the_configuration_denies(tmp_path: Path, context: HostContext) -> None:
+    source = headed(tmp_path, Pooling())
+    (layer,) = source.pooling.dense
+    assert isinstance(layer, Dense)
+    denied = replace(source, pooling=replace(source.pooling, dense=(replace(layer, bias=False),)))
+    with pytest.raises(ModelError, match=r"2_Dense/model\.safetensors has linear\.bias, and its config.json"):
+        exported_model(denied, context=context)
 
 
 LEAST = {"int4": 0.8, "int4-int8": 0.8, "int8-dynamic": 0.95}

@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 from onnx import TensorProto
 
-from edgepack.errors import UnsupportedModelError
+from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.dense_activations import DENSE_ACTIVATIONS
 from edgepack.models.graph.writer import OUTPUT, PREFIX, GraphWriter, name_output
+from edgepack.models.read.documents import EDITED
 from edgepack.models.read.safetensors import open_tensors
 from edgepack.records.layers import Dense, Layer, LayerNorm, Unit, WeighedLayers
 from edgepack.records.model import Pooling
@@ -147,6 +148,11 @@ def write_dense(writer: GraphWriter, name: str, vector: str, layer: Dense) -> st
     before = f"{layer.tensor}." if layer.tensor else ""
     matrix = tensors.read(f"{before}weight", (layer.outputs, layer.inputs))
     made = writer.add("MatMul", f"{name}product", vector, writer.weight(f"{name}weight", matrix.T))
+    if not layer.bias and f"{before}bias" in tensors.tensors:
+        raise ModelError(
+            f"{layer.file.parent.name}/{layer.file.name} has {before}bias, and its config.json says that there is no bias",
+            hint=EDITED,
+        )
     if layer.bias:
         bias = writer.weight(f"{name}bias", tensors.read(f"{before}bias", (layer.outputs,)))
         made = writer.add("Add", f"{name}biased", made, bias)
