@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def _of_small_models(ask: Callable[..., onnx.ModelProto]) -> Callable[..., onnx.
             "model": sha256(given).hexdigest(),
             "options": repr(options),
             "by": by,
-            "onnx": onnx.__version__,
+            "onnx": version("onnx"),
             "onnxruntime": onnxruntime.__version__,
         }
         made: bytes = kept("fused", inputs, lambda: ask(model, *options).SerializeToString())
