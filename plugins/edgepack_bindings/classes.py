@@ -21,7 +21,9 @@ def compiled(*folders: str, form: str, context: BuildContext) -> dict[str, bytes
         sources.append(work / each.name)
         sources[-1].write_bytes(each.read_bytes())
     try:
-        context.run(["javac", *JAVAC, "-d", work / "made", *sources])
+        # Without a class path it would be the current folder, and javac runs processors that it finds there.
+        here = ["-proc:none", "-cp", str(work / "made"), "-d", str(work / "made")]
+        context.run(["javac", *JAVAC, *here, *sources])
     except MissingToolError as error:
         raise MissingToolError(
             f"package form {form} requires javac",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import uuid
 from collections.abc import Callable
@@ -154,4 +155,10 @@ class Blobs:
                 self.system.rm_file(temporary)
 
     def _place(self, name: str) -> str:
-        return f"{self.root}/{name}"
+        place = f"{self.root}/{name}"
+        if self.scheme in ("file", "local"):
+            # Others may write there, links too.
+            inside, leads = os.path.realpath(self.root), os.path.realpath(place)
+            if os.path.commonpath((inside, leads)) != inside:
+                raise OSError(f"{name} leads out of the store")
+        return place

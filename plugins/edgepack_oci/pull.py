@@ -108,7 +108,7 @@ def pull(
     public = None if wanted.key is None else load_public(wanted.key)
     with open_place(reference, push=False, plain_http=plain_http, context=context) as place:
         first = place.manifest(reference.wanted)
-        manifest = _bundle_manifest(place, first, reference, platform)
+        manifest, platform = _bundle_manifest(place, first, reference, platform)
         name, layers = _contents(place, manifest, reference)
         files = [_layer(place, layer) for layer in layers]
         with placed_folder(output or Path(name), force=force) as folder:
@@ -118,7 +118,7 @@ def pull(
             except BundleError as error:
                 message = error.message.replace(str(folder), str(reference))
                 raise BundleError(message, hint="push the bundle again") from error
-            said_by = _require_wanted(bundle, wanted, public, name, reference, context)
+            said_by = _require_wanted(bundle, wanted, public, (name, platform), reference, context)
         placed = Bundle(directory=output or Path(name), manifest=bundle.manifest)
         devices = _devices(place, reference, placed, force, context)
     return Pulled(bundle=placed, reference=reference.at(first.digest), said_by=said_by, devices=devices)
@@ -161,7 +161,7 @@ def _require_wanted(
     bundle: Bundle,
     wanted: Wanted,
     public: PublicKey | None,
-    name: str,
+    said: tuple[str, str],
     reference: Reference,
     context: BuildContext,
 ) -> Word:
@@ -174,32 +174,38 @@ def _require_wanted(
         require_name(bundle, wanted.name)
     if wanted.min_version is not None:
         require_version(bundle, wanted.min_version)
-    if bundle.name != name:
-        raise BundleError(
-            f"{reference} says that it holds {foreign(name)}, and holds {foreign(bundle.name)}",
-            hint="push the bundle again",
-        )
+    for what, holds in zip(said, (bundle.name, platform_name(platform_of(bundle))), strict=True):
+        if what and holds != what:
+            raise BundleError(
+                f"{reference} says that it holds {foreign(what)}, and holds {foreign(holds)}",
+                hint="push the bundle again",
+            )
     return said_by
 
 
-def _bundle_manifest(place: Place, first: Document, reference: Reference, platform: str) -> Document:
+def _bundle_manifest(
+    place: Place, first: Document, reference: Reference, platform: str
+) -> tuple[Document, str]:
+    """The manifest of the bundle for a platform, and which one it is said to be for; empty where nobody says."""
     if first.media_type not in INDEXES:
-        return first
+        return first, platform
     entries = read_document(first.content, str(reference)).get("manifests")
     if not isinstance(entries, list):
         raise BundleError(f"{reference} is an index without manifests", hint=NOT_OURS)
-    chosen = _chosen([read_descriptor(entry, str(reference)) for entry in entries], reference, platform)
+    platform, chosen = _chosen(
+        [read_descriptor(entry, str(reference)) for entry in entries], reference, platform
+    )
     found = place.manifest(chosen.digest)
     if len(found.content) != chosen.size or found.digest != chosen.digest:
         raise HashMismatchError(
             f"{reference}: the manifest {chosen.digest} has {len(found.content)} bytes, its index says {chosen.size}",
             hint="the registry, or a proxy in between, sent something else",
         )
-    return found
+    return found, platform
 
 
-def _chosen(entries: Sequence[Descriptor], reference: Reference, platform: str) -> Descriptor:
-    """The ModelPack for the platform, or the image where somebody has copied images only."""
+def _chosen(entries: Sequence[Descriptor], reference: Reference, platform: str) -> tuple[str, Descriptor]:
+    """The platform, and the ModelPack for it, or the image where somebody has copied images only."""
     models = {said: entry for entry in entries if (said := entry.annotations.get(PLATFORM))}
     images = {
         platform_name(entry.platform): entry
@@ -221,7 +227,7 @@ def _chosen(entries: Sequence[Descriptor], reference: Reference, platform: str) 
             if choices
             else NOT_OURS,
         )
-    return choices[wanted]
+    return wanted, choices[wanted]
 
 
 def _contents(place: Place, manifest: Document, reference: Reference) -> tuple[str, list[Descriptor]]:

@@ -64,6 +64,11 @@ def javac(java: dict[tuple[str, ...], dict[str, bytes | Path]], monkeypatch: pyt
 
     def once(*folders: str, form: str, context: BuildContext) -> dict[str, bytes | Path]:
         if folders not in java:
+            # A processor of the current folder, which javac would load, and fail where there is none.
+            services = context.work_dir / "META-INF/services"
+            services.mkdir(parents=True)
+            (services / "javax.annotation.processing.Processor").write_text("Evil\n")
+            monkeypatch.chdir(context.work_dir)
             made = compiled(*folders, form=form, context=context)
             java[folders] = {name: file.read_bytes() for name, file in made.items() if isinstance(file, Path)}
         return java[folders]

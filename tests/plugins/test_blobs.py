@@ -1,5 +1,6 @@
 """Servers of a store that send more than they said, or lead elsewhere."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,26 @@ def test_a_server_is_not_listened_to_for_more_than_it_said(tmp_path: Path) -> No
                 store.get("lie", tmp_path / "lie")
             assert (tmp_path / "lie").stat().st_size < len(MORE)
         assert not store.get("absent", tmp_path / "absent")
+
+
+def test_a_link_in_a_folder_leads_nobody_out_of_the_store(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "store/sha256").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/read").touch()
+    store = open_store(str(tmp_path / "store"))
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: store.put("sha256/aa/file", tmp_path / "elsewhere/read"),
+        lambda: store.get("sha256/read", tmp_path / "got"),
+        lambda: store.has("sha256/read"),
+        lambda: store.size("sha256/read"),
+    )
+    for ask in asks:
+        with pytest.raises(OSError, match="leads out of the store"):
+            ask()
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["read"]
+    store.put("other/file", tmp_path / "elsewhere/read")
+    assert store.has("other/file")
 
 
 def test_no_server_elsewhere_leads_to_a_service_of_this_machine(

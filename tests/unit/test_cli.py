@@ -239,12 +239,18 @@ def test_targets_as_json() -> None:
     assert rows["linux-x86-min"]["origin"] == "edgepack"
 
 
+KEY = "0123456789" * 4
+
+
 @pytest.mark.slow
 def test_the_cache_is_shown_and_cleaned(tmp_path: Path) -> None:
     env = {"EDGEPACK_CACHE": str(tmp_path)}
     for kind, size in [("models", 1000), ("runners", 24)]:
-        (tmp_path / kind / "key").mkdir(parents=True)
-        (tmp_path / kind / "key" / "file").write_bytes(bytes(size))
+        (tmp_path / kind / KEY).mkdir(parents=True)
+        (tmp_path / kind / KEY / "file").write_bytes(bytes(size))
+    for place in (tmp_path / "photos/a.jpg", tmp_path / "models/mine.txt"):
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(b"mine")
     assert edgepack("cache", "where", env=env).stdout == f"{tmp_path}\n"
     shown = json.loads(edgepack("cache", "--json", env=env).stdout)
     assert shown == {"path": str(tmp_path), "bytes": 1024, "kinds": {"models": 1000, "runners": 24}}
@@ -252,6 +258,7 @@ def test_the_cache_is_shown_and_cleaned(tmp_path: Path) -> None:
     assert json.loads(edgepack("cache", "--json", env=env).stdout)["kinds"] == {"runners": 24}
     edgepack("cache", "clean", env=env)
     assert json.loads(edgepack("cache", "--json", env=env).stdout)["bytes"] == 0
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.jpg", "mine.txt", "models", "photos"]
 
 
 @pytest.mark.sample(2)

@@ -60,7 +60,7 @@ def test_every_command_is_in_a_topic_and_none_is_cut() -> None:
 def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     """What the tab key offers behind words."""
     monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "cache/runners").mkdir(parents=True)
+    (tmp_path / "cache/runners" / ("0" * 40)).mkdir(parents=True)
     (tmp_path / "cache/locks").mkdir()
     monkeypatch.chdir(tmp_path)
     (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "./mine"\ntargets = ["web-wasm"]\n')

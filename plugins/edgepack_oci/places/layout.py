@@ -8,7 +8,7 @@ from typing import Any
 
 from edgepack.api import BundleError, EdgepackError, UsageError
 from edgepack.api.axes import DownloadError, HashMismatchError
-from edgepack.api.kit import written_beside
+from edgepack.api.kit import sha256_of, written_beside
 from edgepack.toml_schema import read_foreign
 from edgepack_oci.content.documents import (
     INDEX,
@@ -46,7 +46,7 @@ class OciLayout:
 
     def put_layer(self, layer: Layer, advance: Advance) -> Sent:
         path = self._path(layer.digest)
-        there = path.is_file() and path.stat().st_size == layer.size
+        there = path.is_file() and f"sha256:{sha256_of(path)}" == layer.digest
         if not there:
             with written_beside(path) as beside, layer.file.open("rb") as source, beside.open("wb") as out:
                 while chunk := source.read(1 << 20):

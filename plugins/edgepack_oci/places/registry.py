@@ -54,6 +54,8 @@ class Answer:
     headers: Mapping[str, str]
     """Their names in any case."""
     content: bytes
+    own: bool
+    """The registry's own, and not that of whom it leads to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,10 +168,9 @@ class Registry:
             answer = self._send(method, url, headers or {}, content)
             if answer.status in takes:
                 return answer
-            own = url.startswith(f"{self.origin}/")
             if (
                 answer.status != 401
-                or not own
+                or not answer.own
                 or not self.access.meet(answer.headers.get("www-authenticate", ""))
             ):
                 break
@@ -191,6 +192,7 @@ class Registry:
             status=answer.status_code,
             reason=foreign(answer.reason_phrase),
             headers=answer.headers,
+            own=str(answer.url).startswith(f"{self.origin}/"),
             content=read_answer(answer, who=self.reference.registry, error=self.error),
         )
 

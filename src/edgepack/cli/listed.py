@@ -1,12 +1,12 @@
 """What the listing commands show: targets, plugins, the cache. Rows of plain words, for tables and for JSON."""
 
 import platform
-import shutil
 from collections import Counter
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 from edgepack.errors import EdgepackError, UsageError
-from edgepack.files.store import Store, disk_errors
+from edgepack.files.store import Store, disk_errors, remove
 from edgepack.plugins.commands import plugin_commands, refused_commands
 from edgepack.plugins.host import PluginHost, PluginInfo, TargetFile
 from edgepack.plugins.spec import Spec
@@ -151,7 +151,8 @@ def cache_sizes(store: Store) -> dict[str, int]:
     sizes = {
         kind: sum(
             file.lstat().st_size
-            for file in (store.root / kind).rglob("*")
+            for entry in store.entries(kind)
+            for file in (entry, *entry.rglob("*"))
             if file.is_file() and not file.is_symlink()
         )
         for kind in store.kinds()
@@ -170,5 +171,8 @@ def clean_cache(store: Store, kinds: Sequence[str]) -> int:
             )
     with disk_errors(store.root):
         for kind in kinds or sizes:
-            shutil.rmtree(store.root / kind)
+            for entry in store.entries(kind):
+                remove(entry)
+            with suppress(OSError):  # where something else is in it
+                (store.root / kind).rmdir()
     return sum(size for kind, size in sizes.items() if not kinds or kind in kinds)

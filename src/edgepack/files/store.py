@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -97,9 +98,14 @@ class Store:
 
     def kinds(self) -> list[str]:
         """Kinds of entries that the store holds now."""
-        return sorted(
-            folder.name for folder in self.root.glob("*") if folder.is_dir() and folder.name != LOCKS
-        )
+        return sorted(folder.name for folder in self.root.glob("*") if self.entries(folder.name))
+
+    def entries(self, kind: str) -> list[Path]:
+        """Entries of a kind, half-made ones too. Whatever else lies in the folder, or below a link, is somebody's own."""
+        folder = self.root / kind
+        if folder.is_symlink() or not folder.is_dir():
+            return []
+        return [path for path in folder.iterdir() if _ENTRY.fullmatch(path.name)]
 
     @contextmanager
     def lock(self, entry: Path) -> Iterator[None]:
@@ -148,6 +154,9 @@ class Store:
 def key_of(inputs: Mapping[str, str]) -> str:
     """A digest of inputs that does not depend on their order (160 bits, hexadecimal)."""
     return hashlib.sha256(json.dumps(dict(sorted(inputs.items()))).encode()).hexdigest()[:40]
+
+
+_ENTRY = re.compile(r"[0-9a-f]{40,64}|\.[0-9a-f]{40,64}-\w+")
 
 
 def _name_of(entry: Path) -> str:

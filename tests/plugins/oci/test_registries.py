@@ -157,6 +157,28 @@ def test_a_bundle_under_another_ones_name_is_refused(
         assert nothing_at(tmp_path)
 
 
+def test_a_bundle_under_another_platforms_name_is_refused(
+    bundle: Path, context: HostContext, tmp_path: Path, pulled: Pull
+) -> None:
+    place = parse_reference(f"oci:{tmp_path}/layout:1.0")
+    push([bundle], place, plain_http=False, context=context)
+    (index,) = [
+        path
+        for path in (tmp_path / "layout/blobs/sha256").iterdir()
+        if b'"linux/amd64"' in path.read_bytes() and b'"manifests"' in path.read_bytes()
+    ]
+    said = index.read_bytes().replace(b'"linux/amd64"', b'"linux/arm64"')
+    digest = hashlib.sha256(said).hexdigest()
+    index.with_name(digest).write_bytes(said)
+    lying = parse_reference(f"oci:{tmp_path}/layout@sha256:{digest}")
+    refused(
+        lambda: pulled(lying, platform="linux/arm64"),
+        BundleError,
+        "holds linux/arm64, and holds linux/amd64",
+        "",
+    )
+
+
 def test_each_machine_gets_its_bundle(
     bundle: Path, other: Path, named: Reference, pulled: Pull, context: HostContext, tmp_path: Path
 ) -> None:
@@ -512,6 +534,22 @@ def test_podmans_accounts_for_parts_of_a_registry(
     assert push([bundle], named, plain_http=False, context=context).layers == {"sent": 5}
 
 
+def test_whoever_a_registry_leads_to_is_not_given_its_credentials(
+    bundle: Path, named: Reference, registry: Registry, pulled: Pull, context: HostContext, home: Path
+) -> None:
+    """Storage elsewhere, which asks for a login, is not the registry."""
+    push([bundle], named, plain_http=False, context=context)
+    log_in(home, registry, "me:secret")
+    with serving() as elsewhere:
+        realm = elsewhere.on("/token", lambda asked: Reply(body=b'{"token": "t"}'))
+        demand = {"WWW-Authenticate": f'Bearer realm="{realm}"'}
+        place = elsewhere.on("/manifest", lambda asked: Reply(status=401, headers=demand))
+        registry.fail("GET", "manifests", Reply(status=307, headers={"Location": place}))
+        refused(lambda: pulled(named), DownloadError, "", "")
+        assert elsewhere.paths("GET") == ["/manifest"]
+    assert all("authorization" not in asked.headers for asked in elsewhere.asked)
+
+
 def test_credentials_stay_with_the_registry(
     bundle: Path,
     named: Reference,
@@ -585,6 +623,9 @@ def test_a_layout_is_a_registry_in_a_folder(
     place = parse_reference(f"oci:{tmp_path}/layout:1.0")
     made = push([bundle], place, plain_http=False, context=context)
     assert made.reference.digest == pushed.reference.digest and made.layers == {"sent": 5}
+    for blob in (tmp_path / "layout/blobs/sha256").iterdir():
+        blob.write_bytes(bytes(blob.stat().st_size))
+    assert push([bundle], place, plain_http=False, context=context).layers == {"sent": 5}
     assert push([bundle], place.tagged("2.0"), plain_http=False, context=context).layers == {"there": 5}
     assert json.loads((tmp_path / "layout/oci-layout").read_text()) == {"imageLayoutVersion": "1.0.0"}
     assert pulled(place).bundle.name == "sample"

@@ -81,10 +81,9 @@ def _differences(
         return
     stated = {key: value for key, value in said.items() if value is not None}
     said = {**family.specials, **stated}
-    unknown = content_of(said["unk_token"])
-    if isinstance(tokenizer.model, models.WordPiece) and "unk_token" in stated:
-        if (other := tokenizer.model.unk_token) != unknown:
-            raise _contradiction(f"an unknown word is {other!r} or {unknown!r}")
+    unknown, pieces = content_of(said["unk_token"]), tokenizer.model
+    if isinstance(pieces, models.WordPiece) and "unk_token" in stated and pieces.unk_token != unknown:
+        raise _contradiction(f"an unknown word is {pieces.unk_token!r} or {unknown!r}")
     # Others than BERT's own were kept before release 5.
     obeys = isinstance(tokenizer.normalizer, normalizers.BertNormalizer)
     tokenizer.no_truncation()

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from edgepack.context import BuildContext
-from edgepack.errors import DownloadError, ModelError, UsageError
+from edgepack.errors import DownloadError, HashMismatchError, ModelError, UsageError
 from edgepack.fetch import http
 from edgepack.fetch.download import download, fetch_file, require_online
 from edgepack.fetch.hub_library import by_hub_library, in_hub_cache, require_download, token_of_login
@@ -153,6 +153,12 @@ def _fetch(file: HubFile, repository: str, commit: str, destination: Path, conte
         download(
             request.url, destination, size=file.size, headers=request.headers, allow_http=request.allow_http
         )
+        if not _is(destination, file):
+            destination.unlink()
+            raise HashMismatchError(
+                f"{file.path} of {repository} is not what the hub lists for {commit}",
+                hint="check HF_ENDPOINT",
+            )
         return
     fetched = fetch_file(
         request.url,
@@ -208,6 +214,11 @@ def _listing(repository: str, revision: str, context: BuildContext) -> Listing:
         context.warn(f"{HUB_PREFIX}{repository}@{revision}: {error.message}; using the last known commit")
         return last
     listing = _read_listing(answer, repository)
+    if is_commit and listing.commit != revision:
+        raise DownloadError(
+            f"the hub lists the commit {listing.commit} of {repository} in the place of {revision}",
+            hint="check HF_ENDPOINT",
+        )
     for name in (revision, listing.commit):
         with written_beside(_memory(repository, name, context)) as temporary:
             temporary.write_bytes(answer)

@@ -1,6 +1,8 @@
 """Models of the hub, from a server that answers like it."""
 
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -22,6 +24,7 @@ from edgepack.errors import (
     UsageError,
 )
 from edgepack.fetch import http
+from edgepack.files.store import Store
 from edgepack.models.find import hub
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
@@ -144,6 +147,31 @@ def test_weights_that_are_not_what_the_hub_lists(endpoint: Server, model: Path, 
     endpoint.on(f"/tiny/bert/resolve/{COMMIT}/model.safetensors", file(b"changed on the way"))
     assert isinstance(refused("hf:tiny/bert", online), HashMismatchError)
     assert not [path for path in (online.store.root / "models").rglob("*") if path.is_file()]
+
+
+def test_a_description_that_is_not_what_the_hub_lists(
+    endpoint: Server, model: Path, online: HostContext
+) -> None:
+    publish(endpoint, model)
+    right = (model / "config.json").read_bytes()
+    document = json.loads(listing(files_of(model)))
+    for entry in document["siblings"]:
+        if entry["rfilename"] == "config.json":
+            entry["blobId"] = hashlib.sha1(b"blob %d\0" % len(right) + right).hexdigest()
+    endpoint.on("/api/models/tiny/bert/revision/main", page(json.dumps(document), "application/json"))
+    assert ingest("hf:tiny/bert", context=online).origin == f"hf:tiny/bert@{COMMIT}"
+    other = replace(online, store=Store(root=online.store.root / "other"))
+    endpoint.on(f"/tiny/bert/resolve/{COMMIT}/config.json", file(right.replace(b"0", b"1")))
+    with pytest.raises(HashMismatchError, match=r"config\.json of tiny/bert is not what the hub lists"):
+        ingest("hf:tiny/bert", context=other)
+
+
+def test_a_hub_that_answers_with_another_commit_than_it_was_asked_for(
+    endpoint: Server, model: Path, online: HostContext
+) -> None:
+    publish(endpoint, model, revision="e" * 40, commit="f" * 40)
+    error = refused(f"hf:tiny/bert@{'e' * 40}", online)
+    assert isinstance(error, DownloadError) and "in the place of" in error.message
 
 
 def test_no_such_model(endpoint: Server, online: HostContext) -> None:
