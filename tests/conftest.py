@@ -21,7 +21,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from tests.support import command
 from tests.support.bundles import bundle_in, made_for_all
-from tests.support.code_points import keep_answers
+from tests.support.kept import keep_answers
 from tests.support.once import made_once
 from tests.support.resting_threads import let_threads_rest
 

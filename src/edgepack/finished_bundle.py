@@ -13,7 +13,7 @@ from edgepack.bundles.manifest import open_bundle
 from edgepack.device.check import DeviceCheck, verify_on
 from edgepack.device.describe import describe
 from edgepack.device.fit import fits
-from edgepack.device.record import kept_results, record_file_of, require_device, write_record
+from edgepack.device.record import kept_results, proof_at, record_file_of, require_device, write_record
 from edgepack.device.session import Address, open_session
 from edgepack.errors import (
     BundleError,
@@ -53,7 +53,12 @@ from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.proofs import Known, prove_bundle, require_bits
 from edgepack.verifier.run import BundleRunner
 from edgepack.verifier.texts.drawn import new_seed
-from edgepack.verifier.trusted_bundles import may_run, runner_for
+from edgepack.verifier.trusted_bundles import (
+    is_own_device_record,
+    may_run,
+    remember_device_record,
+    runner_for,
+)
 
 NOT_RUN = (
     "its files are as its manifest lists them, but it was not made on this machine, and its program was not run; "
@@ -189,14 +194,18 @@ def verify_on_devices(
         )
         results: list[DeviceResult] = []
         failures: list[DeviceFailure] = []
+        proofs: list[str] = []
         for at in devices:
             try:
                 with story.step(f"on {at.id}"):
                     results.append(verify_on(at, check, context=context))
+                proofs.append(proof_at(at, results[-1].device, bundle))
             except EdgepackError as error:
                 failures.append(_failure(at, error))
-        if results:
-            write_record(file, bundle, results, key=sign, store=context.store)
+        failed = [each.id for each in failures]
+        write_record(file, bundle, results, failed=failed, key=sign, store=context.store)
+        for proof in proofs:
+            remember_device_record(proof, store=context.store)
         return OnDevices(results=tuple(results), failures=tuple(failures), record=file if results else None)
 
 
@@ -258,7 +267,8 @@ def prove_built(
         bundle = open_bundle(built.path)
         for at, device in there.items():
             if fits(bundle, device):
-                found.append(_proof(built, bundle, at, force=force, sign=sign, context=context))
+                known = not force and is_own_device_record(proof_at(at, device, bundle), store=context.store)
+                found.append(_proof(built, bundle, at, known=known, sign=sign, context=context))
     return found
 
 
@@ -267,15 +277,16 @@ def _proof(
     bundle: Bundle,
     at: Address,
     *,
-    force: bool,
+    known: bool,
     sign: PrivateKey | None,
     context: HostContext,
 ) -> DeviceProof:
+    """``known``: it was proved at this very address, and a record of ours need not be made again."""
     label, path = built.label, built.path
     try:
         public = None if sign is None else sign.public
         kept = kept_results(record_file_of(path, bundle.name), bundle, key=public, store=context.store)
-        if not force and any(each.id == at.id and each.status == "passed" for each in kept):
+        if known and any(each.id == at.id and each.status == "passed" for each in kept):
             return DeviceProof(label=label, device=at.id, state="up to date")
         made = verify_on_devices(path, [at], VerifyOptions(model=built.model), sign=sign, context=context)
     except EdgepackError as error:

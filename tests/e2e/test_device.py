@@ -107,7 +107,13 @@ def test_the_command_has_a_table_a_code_and_a_record_that_is_required(
     refused = edgepack(*asked, "--require-device", "arm64")
     assert (refused.returncode, "hint: devices of the record: board (x86_64)" in refused.stderr) == (24, True)
     assert edgepack(*asked, "--require-device", "board", "--min-cosine", "1").returncode == 24
-    said = json.loads(edgepack(*asked, *model, "--on", board.address(), "--json").stdout)
+
+
+@pytest.mark.slow
+def test_the_command_says_it_in_json(static: Bundle, board: Board, tmp_path: Path) -> None:
+    model = ["--model", str(static.directory.parents[1] / "model")]
+    asked = ["verify", str(static.directory), "--record", str(tmp_path / "r.json"), "--json"]
+    said = json.loads(edgepack(*asked, *model, "--on", board.address()).stdout)
     assert said["results"][0]["status"] == "passed" and said["failures"] == []
 
 

@@ -68,6 +68,7 @@ def test_eight_and_a_half_megabytes_hold_stsbenchmark_and_retrieval(tmp_path: Pa
     assert tiny.archive is not None and tiny.archive.stat().st_size <= 8_500_000
 
 
+@pytest.mark.slow
 def test_a_pruned_vocabulary_is_verified_when_built_and_later(tmp_path: Path) -> None:
     """By Python, whose settings are not words of a command line, and with passes behind it that run texts."""
     model, corpus = write_small_bert(tmp_path / "model"), tmp_path / "corpus.txt"

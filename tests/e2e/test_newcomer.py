@@ -44,7 +44,7 @@ def failure(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
     return lines[errors[0]].removeprefix("error: "), lines[-1].removeprefix("hint: ")
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_what_inspect_says_is_what_happens(name: str, tmp_path: Path) -> None:
     """Which target, and will it take my model? Refusals are foretold, their remedies are taken, and leave nothing behind."""

@@ -75,6 +75,7 @@ def test_the_program_runs_it_with_what_it_imports(bundle: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_its_archive_is_verified_again(made: Path, tiny_model: Path) -> None:
     (archive,) = made.glob("*.tar.zst")
     done = edgepack("verify", str(archive), "-m", str(tiny_model), "--offline", "--json")
@@ -82,6 +83,7 @@ def test_its_archive_is_verified_again(made: Path, tiny_model: Path) -> None:
     assert json.loads(done.stdout)["status"] == "passed"
 
 
+@pytest.mark.slow
 def test_a_gate_without_it_notices(
     bundle: Path, tiny_model: Path, shared_context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

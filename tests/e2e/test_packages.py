@@ -139,7 +139,7 @@ def oldest_and_newest() -> list[pytest.ParameterSet]:
     return [pytest.param(each, marks=pytest.mark.slow if each in between else ()) for each in found]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("python", oldest_and_newest())
 def test_pip_installs_the_wheel_and_nothing_else(
     packed: Path, folder: Path, tmp_path: Path, python: str
@@ -262,6 +262,7 @@ def copied(program: Path, root: Path) -> None:
         place.chmod(0o755)
 
 
+@pytest.mark.slow
 def test_dpkg_installs_and_removes_the_package(packed: Path, folder: Path, root: Path) -> None:
     def dpkg(*words: str | Path) -> None:
         done = subprocess.run(["dpkg", f"--root={root}", *words], capture_output=True, text=True, check=False)

@@ -42,7 +42,7 @@ def test_a_bundle_is_proved_on_its_own_files(
     assert all(proof.reason for proof in proofs if not proof.proved)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["embed", "lib/libembed.so"])
 def test_a_kernel_that_is_broken_in_one_shipped_file(
     file: str, library_bundle: Bundle, shared_context: HostContext, tmp_path: Path

@@ -64,13 +64,8 @@ def verified(
 
 
 # Emulated, and for browsers: verified in test_runtime.py and test_web.py as well.
-@pytest.mark.parametrize(
-    "target",
-    [
-        pytest.param(target, marks=[pytest.mark.slow] if target != "linux-x86-min" else [])
-        for target in TARGETS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
 def test_the_folder_and_the_archive_of_every_target(
     target: str, tiny: Callable[[str], Bundle], tiny_model: Path, tmp_path: Path
 ) -> None:

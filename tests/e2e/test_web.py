@@ -16,21 +16,16 @@ from edgepack.records.bundle import Bundle
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Bundle:
-    """In WebAssembly, to prove the real model takes half a minute."""
-    options = ("--set", "runtime=stock", "--model", str(tiny_model), "--set", "model.min_agreement=0.8")
+@pytest.fixture(params=["web-fast", pytest.param("web-wasm", marks=pytest.mark.slow)])
+def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """Of a small model: to prove the real one in WebAssembly takes half a minute."""
+    model: Path = request.getfixturevalue("tiny_model")
+    runtime = ("--set", "runtime=stock") if request.param == "web-wasm" else ()
+    options = (*runtime, "--model", str(model), "--set", "model.min_agreement=0.8")
     folder = made_once(
-        tmp_path_factory, "web-tiny", lambda folder: made_for_all("web-wasm", folder, *options)
+        tmp_path_factory, request.param, lambda folder: made_for_all(request.param, folder, *options)
     )
     return bundle_in(next(each for each in folder.iterdir() if each.is_dir()))
-
-
-@pytest.fixture(params=["tiny", pytest.param("web_bundle", marks=pytest.mark.slow)])
-def bundle(request: pytest.FixtureRequest) -> Bundle:
-    """For tests that need no particular model."""
-    made: Bundle = request.getfixturevalue(request.param)
-    return made
 
 
 def test_the_module_in_node(bundle: Bundle) -> None:

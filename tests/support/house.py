@@ -1,9 +1,12 @@
 """The modules of this tree, their rooms, and who imports whom."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+
+from edgepack.files.store import sha256_of
+from tests.support.kept import kept
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,21 +41,38 @@ def imports_of(module_name: str, *, among: Mapping[str, Path] = MODULES, for_typ
     return found & among.keys()
 
 
+Statement = ast.Import | ast.ImportFrom
+
+
+def import_statements(file: Path) -> list[tuple[Statement, bool]]:
+    """Each with whether it is for types alone."""
+    return _statements_of_all()[file]
+
+
 @cache
-def import_statements(file: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """Each with whether it is for types alone. A file is read once for all who ask, and expressions are passed over."""
-    found: list[tuple[ast.Import | ast.ImportFrom, bool]] = []
-    todo: list[tuple[ast.AST, bool]] = [(node, False) for node in ast.parse(file.read_text()).body]
+def _statements_of_all() -> dict[Path, list[tuple[Statement, bool]]]:
+    files = sorted(
+        file for base in ("src", "plugins", "tests", "benchmarks") for file in (ROOT / base).rglob("*.py")
+    )
+    inputs = {file.relative_to(ROOT).as_posix(): sha256_of(file) for file in [*files, Path(__file__)]}
+    found = kept("imports", inputs, lambda: [_statements_of(file) for file in files])
+    return dict(zip(files, found, strict=True))
+
+
+def _statements_of(file: Path) -> list[tuple[Statement, bool]]:
+    return [(node, types_alone) for node, types_alone in statements(file) if isinstance(node, Statement)]
+
+
+def statements(file: Path) -> Iterator[tuple[ast.AST, bool]]:
+    """All of a file, expressions passed over, each with whether it is for types alone."""
+    todo: list[tuple[ast.AST, bool]] = [(ast.parse(file.read_text(encoding="utf-8")), False)]
     while todo:
         node, types_alone = todo.pop()
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            found.append((node, types_alone))
-            continue
+        yield node, types_alone
         types_alone |= isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
         for block in ("body", "orelse", "finalbody", "handlers", "cases"):
             inner = getattr(node, block, ())
             todo.extend((each, types_alone) for each in (inner if isinstance(inner, list) else ()))
-    return found
 
 
 def room_of(module: str) -> str:

@@ -32,7 +32,7 @@ LONGEST = 1 << 20
 
 def serve(orders: socket.socket) -> None:
     """Carry out one order after the other, until nobody is there to give any."""
-    from tests.support.code_points import keep_answers
+    from tests.support.kept import keep_answers
     from tests.support.resting_threads import let_threads_rest
 
     let_threads_rest()

@@ -1,12 +1,19 @@
-"""How a model is read again when its bundle is verified: as was said when it was made here, and never as a stranger says."""
+"""A bundle that was made earlier: its model is read as was said here, never as a stranger says; a proof on a device is of that device, as long as it holds."""
 
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.device_records import result
+from tests.support.signed import key_in, write_small_bundle
 
-from edgepack.errors import BundleError
-from edgepack.finished_bundle import reading_of
+from edgepack.device.record import record_file_of
+from edgepack.device.session import Address
+from edgepack.errors import BundleError, VerificationError
+from edgepack.finished_bundle import Built, prove_built, reading_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import UNSAID, Reading
@@ -48,3 +55,60 @@ def test_what_a_stranger_set_does_not_count(context: HostContext, monkeypatch: p
     assert step.notes == [
         "the model settings in its manifest are ignored; set them with --pooling, --normalize, --prompt"
     ]
+
+
+class Devices:
+    """What answers at each address; ``wrong`` are addresses of devices that compute wrongly."""
+
+    def __init__(self, folder: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.path, self.key, self.context = write_small_bundle(folder / "bundle"), key_in(folder), context
+        self.wrong: set[str] = set()
+        self.said = {"exec:one": "A Board 4", "exec:two": "A Board 4"}
+        for name, stand_in in {
+            "open_session": lambda at, *, context: nullcontext(at),
+            "describe": lambda at, *, context: self._described(at),
+            "fits": lambda bundle, device: True,
+            "_source": lambda *_: (None, ()),
+            "_options": lambda *_: None,
+            "verify_on": self._verify,
+        }.items():
+            monkeypatch.setattr(f"edgepack.finished_bundle.{name}", stand_in)
+
+    def _described(self, at: Address) -> Any:
+        return SimpleNamespace(device=replace(result().device, board=self.said[at.address]))
+
+    def _verify(self, at: Address, check: Any, *, context: HostContext) -> Any:
+        if at.address in self.wrong:
+            raise VerificationError("vectors of another length")
+        return result(at.id, device=self._described(at).device)
+
+    def prove(self, address: str = "exec:one", *, force: bool = False) -> str:
+        built, at = (
+            Built(label="b", path=self.path, model="m"),
+            Address(id="pi", scheme="exec", address=address),
+        )
+        (proof,) = prove_built([built], [at], force=force, sign=self.key, context=self.context)
+        return proof.state
+
+
+@pytest.fixture
+def devices(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch, made_here: None
+) -> Devices:
+    return Devices(tmp_path, context, monkeypatch)
+
+
+def test_a_device_that_fails_keeps_no_proof_of_before(devices: Devices) -> None:
+    record = record_file_of(devices.path, "bundle")
+    assert [devices.prove(), devices.prove()] == ["passed", "up to date"]
+    assert len(list(devices.path.parent.glob(f"{record.name}*"))) == 2
+    devices.wrong.add("exec:one")
+    assert [devices.prove(force=True), devices.prove()] == ["failed", "failed"]
+    assert list(devices.path.parent.glob(f"{record.name}*")) == []
+
+
+def test_a_proof_is_of_the_device_at_that_address(devices: Devices) -> None:
+    assert devices.prove() == "passed"
+    assert [devices.prove("exec:two"), devices.prove("exec:two")] == ["passed", "up to date"]
+    devices.said["exec:two"] = "A Board 5"
+    assert devices.prove("exec:two") == "passed"

@@ -12,7 +12,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from tests.support.house import MODULES, ROOT, import_statements, imports_of, room_of
+from tests.support.house import MODULES, ROOT, import_statements, imports_of, room_of, statements
 
 HEAVY = {
     "onnx",
@@ -253,7 +253,7 @@ def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
     for name, file in MODULES.items():
         if file.parent.name in IN_BUNDLES:
             continue
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node, _ in statements(file):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 said = ast.get_docstring(node) or ""
                 if WITHOUT_A_NOUN.match(said):

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.support.house import ROOT
+from tests.support.house import ROOT, import_statements
 
 TESTS = ROOT / "tests"
+OF_TESTS = frozenset(TESTS.rglob("*.py"))
 OTHERWISE = {
     "cyclonedx-python-lib": "cyclonedx",
     "packageurl-python": "packageurl",
@@ -29,22 +30,19 @@ def judges() -> set[str]:
 JUDGES = judges()
 DOORS = {"safetensors.torch": "torch", "edgepack.models.judge.difference_from_judge": "sentence_transformers"}
 """Behind which a judge is."""
+BY_NAME = re.compile(r"(?:importorskip|import_module)\(\s*['\"]([\w.]+)")
 
 
 @cache
 def imported(file: Path) -> frozenset[str]:
     """What a file imports, at its top or inside functions, or skips without."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node, _ in import_statements(file):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             found.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
-            ("importorskip", "import_module")
-        ):
-            found.update(str(each.value) for each in node.args[:1] if isinstance(each, ast.Constant))
-    return frozenset(found)
+    return frozenset(found.union(BY_NAME.findall(file.read_text(encoding="utf-8"))))
 
 
 def reached(file: Path) -> Iterator[Path]:
@@ -52,11 +50,16 @@ def reached(file: Path) -> Iterator[Path]:
     todo, seen = [file, *(folder / "conftest.py" for folder in file.parents)], set()
     while todo:
         each = todo.pop()
-        if each in seen or not each.is_file() or TESTS not in each.parents:
+        if each in seen or each not in OF_TESTS:
             continue
         seen.add(each)
         yield each
-        todo += [ROOT.joinpath(*name.split(".")).with_suffix(".py") for name in imported(each)]
+        todo += _neighbours(each)
+
+
+@cache
+def _neighbours(file: Path) -> list[Path]:
+    return [ROOT.joinpath(*name.split(".")).with_suffix(".py") for name in imported(file)]
 
 
 def asked(file: Path) -> dict[str, str]:

@@ -5,15 +5,16 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from edgepack.bundles.manifest import digest
+from edgepack.device.session import Address
 from edgepack.errors import BundleError, DeviceError, OutputError
 from edgepack.files.store import Store, written_beside
 from edgepack.records.bundle import Bundle
-from edgepack.records.device import DeviceResult
+from edgepack.records.device import DeviceDescription, DeviceResult
 from edgepack.records.figures import figures_of, shortfalls
 from edgepack.records.target import ModelOptions
 from edgepack.records.word import HERE, MAKER, Word
@@ -73,14 +74,20 @@ def write_record(
 ) -> None:
     """Write what devices measured, and sign it with ``key``; devices that an earlier record of ours has stay in it, but for those that ``failed`` now.
 
-    Raises ``OutputError`` for a record of somebody else's, which is never replaced.
+    A record without a device is removed. Raises ``OutputError`` for a record of somebody else's, which is never replaced.
     """
     kept = kept_results(file, bundle, key=None if key is None else key.public, store=store)
     measured = {*failed, *(result.id for result in results)}
     every = [*(each for each in kept if each.id not in measured), *results]
+    if not results and len(every) == len(kept):
+        return
     text = json.dumps(statement_of(bundle, every), indent=1, ensure_ascii=False) + "\n"
     content = text.encode()
     try:
+        if not every:
+            file.unlink()
+            signature_of(file).unlink(missing_ok=True)
+            return
         with written_beside(file) as beside:
             signature_of(file).unlink(missing_ok=True)
             beside.write_bytes(content)
@@ -91,6 +98,12 @@ def write_record(
             f"cannot write {file}: {error.strerror}", hint="--record names another file"
         ) from error
     remember_device_record(hashlib.sha256(content).hexdigest(), store=store)
+
+
+def proof_at(at: Address, device: DeviceDescription, bundle: Bundle) -> str:
+    """SHA-256 of what a record does not say: at which address, of a device that said this of itself, a bundle was proved."""
+    lasting = replace(device, governor="", memory=0)
+    return hashlib.sha256(json.dumps([at.address, asdict(lasting), digest(bundle)]).encode()).hexdigest()
 
 
 def kept_results(

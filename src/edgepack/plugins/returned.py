@@ -5,6 +5,7 @@ import math
 import typing
 from collections import abc
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union
@@ -96,7 +97,7 @@ def _wrong(value: Any, kind: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
     if not _is_of(kind, value):
         yield place, value, kind
     elif dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(value.__class__)
+        hints = _hints_of(value.__class__)
         for field in dataclasses.fields(value):
             below = f"{place}.{field.name}" if place else field.name
             yield from _wrong(getattr(value, field.name), hints[field.name], below)
@@ -107,6 +108,10 @@ def _wrong(value: Any, kind: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
     elif typing.get_origin(kind) in (Union, UnionType):
         fitting = next(each for each in typing.get_args(kind) if _is_of(each, value))
         yield from _wrong(value, fitting, place)
+
+
+# Dozens of specs are of one class, at the start of each command.
+_hints_of = cache(typing.get_type_hints)
 
 
 def _is_of(kind: Any, value: Any) -> bool:

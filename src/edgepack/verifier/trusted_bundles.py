@@ -16,7 +16,7 @@ FOLDER = "made-here"
 FROM_STORE = "from-store"
 """An empty file for each report that came from a store whose secret is known here, named by the report's SHA-256."""
 DEVICE_RECORDS = "device-records"
-"""An empty file for each record of devices that was written here, named by the record's SHA-256."""
+"""An empty file for each record of devices that was written here, and for each proof on one, named by its SHA-256."""
 
 
 def remember(digest: str, *, report: str = "", store: Store) -> None:
@@ -51,7 +51,7 @@ def is_from_store(report: str, *, store: Store) -> bool:
 
 
 def remember_device_record(sha256: str, *, store: Store) -> None:
-    """Keep the SHA-256 of a record of devices that was written here."""
+    """Keep the SHA-256 of a record of devices that was written here, or of a proof (``proof_at``)."""
     with suppress(OSError):
         _keep(store, DEVICE_RECORDS, sha256)
 

@@ -31,7 +31,8 @@ def deb_with(path: Path, name: str, content: bytes) -> Path:
         header = f"{label:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(data):<10}`\n".encode()
         return header + data + (b"\n" if len(data) % 2 else b"")
 
-    path.write_bytes(b"!<arch>\n" + member("debian-binary", b"2.0\n") + member(name, content))
+    parts = (("debian-binary", b"2.0\n"), ("control.tar", b""), (name, content))
+    path.write_bytes(b"!<arch>\n" + b"".join(member(*part) for part in parts))
     return path
 
 

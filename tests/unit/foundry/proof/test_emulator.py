@@ -31,7 +31,7 @@ def deb(path: Path, files: Mapping[str, bytes]) -> str:
             member = tarfile.TarInfo(f"./{name}")
             member.size, member.mode = len(data), 0o755
             tar.addfile(member, io.BytesIO(data))
-    parts = {"debian-binary": b"2.0\n", "data.tar.xz": content.getvalue()}
+    parts = {"debian-binary": b"2.0\n", "control.tar.xz": b"", "data.tar.xz": content.getvalue()}
     with path.open("wb") as stream:
         stream.write(b"!<arch>\n")
         for name, data in parts.items():

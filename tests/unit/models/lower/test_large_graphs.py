@@ -187,6 +187,7 @@ def test_a_graph_that_onnx_runtime_of_a_newer_release_runs(source: ModelSource, 
         session.run(["last_hidden_state"], feed)
 
 
+@pytest.mark.slow
 def test_inference_of_shapes_with_millions_of_axes(source: ModelSource) -> None:
     with little_taken(), pytest.raises(ModelError, match="the model takes more memory"):
         with_shapes(with_bomb(source, axes))

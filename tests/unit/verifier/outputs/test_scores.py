@@ -104,6 +104,7 @@ def test_noise_on_the_scores_is_found(program: Program) -> None:
     assert shortfalls_of(found)[0].startswith("Kendall's tau")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("labels", [1, 4])
 @pytest.mark.parametrize("fault", [{"scale": 0.5}, {"scale": 1.25}, {"shift": 0.2}, {"shift": -0.2}])
 def test_scores_of_another_scale_are_found_though_their_order_is_right(
