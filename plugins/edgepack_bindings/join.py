@@ -14,7 +14,6 @@ from edgepack.api.kit import open_bundle, unpack_bundle, written_beside
 from edgepack.files.archives import ArchiveMember, BadArchive, opened
 from edgepack.files.elf import architecture
 from edgepack.files.pack import add_to_zip
-from edgepack.terminal_text import foreign
 from edgepack_bindings import android, jar
 from edgepack_bindings.naming import LIBRARY
 from edgepack_bindings.zips import info_of
@@ -75,7 +74,7 @@ def _opened(file: Path, *, context: BuildContext) -> Part:
         )
     if built_for != (arch := bundle.manifest["target"]["platform"]["arch"]):
         raise BundleError(
-            f"{file} has a library for {built_for}, and its manifest says {foreign(str(arch))}",
+            f"{file} has a library for {built_for}, and its manifest says {arch}",
             hint="build it again",
         )
     return Part(file=file, manifest=bundle.manifest, place=place, library=found[0][1])
