@@ -149,6 +149,16 @@ def test_a_full_disk_is_an_error(sample: Path, arguments: tuple[str, ...]) -> No
     assert "No space left" in complaint(done)[0]
 
 
+def test_a_limit_of_file_sizes_is_an_error(sample: Path, tmp_path: Path) -> None:
+    if is_for_windows(sample):
+        pytest.skip("Windows has no such limit")
+    script = 'ulimit -f 0; exec "$0" --output "$1" "a cat"'
+    command = ["sh", "-c", script, command_of(sample)[0], str(tmp_path / "out.json")]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 7
+    assert "File too large" in complaint(done)[0] and not [*tmp_path.iterdir()]
+
+
 def test_a_device_is_written_in_place(run: Run) -> None:
     done = run("--output", "/dev/full", "a cat")
     assert done.returncode == 7

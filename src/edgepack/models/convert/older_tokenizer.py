@@ -71,7 +71,7 @@ def converted_tokenizer(source: ModelFolder) -> str:
 
 
 def _converted(source: ModelFolder) -> str:
-    said = _said(source)
+    said = said_of(source)
     family = _family(source, said)
     said = {**family.specials, **said}
     model = read_sentencepiece(source.directory / family.files[0]) if family.files[0] in MODELS else None
@@ -79,7 +79,7 @@ def _converted(source: ModelFolder) -> str:
         # transformers takes these in place of those that the files name.
         said["additional_special_tokens"] = [*_of_pieces(model), *family.further]
     tokenizer = family.make(source.directory, said, model)
-    for token in _added(said):
+    for token in added_tokens(said):
         if token.special:
             tokenizer.add_special_tokens([token])
         else:
@@ -88,7 +88,7 @@ def _converted(source: ModelFolder) -> str:
     return str(tokenizer.to_str())
 
 
-def _said(source: ModelFolder) -> dict[str, Any]:
+def said_of(source: ModelFolder) -> dict[str, Any]:
     """Settings of tokenizer_config.json, and of the two files that older versions wrote beside it."""
     settings = source.optional(SETTINGS)
     said = {key: value for key, value in settings.items() if value is not None or key in ROLES}
@@ -117,7 +117,7 @@ def _family(source: ModelFolder, said: Said) -> Family:
     return family
 
 
-def _added(said: Said) -> list[AddedToken]:
+def added_tokens(said: Said) -> list[AddedToken]:
     """In the order in which transformers adds them; the first of the same content counts."""
     listed = said.get("added_tokens_decoder") or {}
     found = [_token(listed[number]) for number in sorted(listed, key=int)]

@@ -21,6 +21,8 @@ Said = Mapping[str, Any]
 """What tokenizer_config.json and the files beside it say."""
 Scored = list[tuple[str, float]]
 Make = Callable[[Path, Said, SentencePieceModel | None], Tokenizer]
+Steps = Callable[[Tokenizer, Said, bytes], None]
+"""Sets normalizer and pre-tokenizer by the settings, and by SentencePiece's table of characters, which may be empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,8 @@ class Family:
     """Role → token, where the files name none."""
     frame: Callable[[Tokenizer, Said], Any]
     """The post-processor."""
+    steps: Steps | None = None
+    """What ``make`` does, too, of its tokenizer; ``None`` where that is not known of a tokenizer.json."""
     further: tuple[str, ...] = ()
     """Special tokens that no role names."""
 
@@ -45,6 +49,12 @@ def content_of(token: Any) -> str:
 def _wordpiece(directory: Path, said: Said, model: SentencePieceModel | None) -> Tokenizer:
     vocabulary = models.WordPiece.read_file(str(directory / VOCABULARY))
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=content_of(said["unk_token"])))
+    _bert_steps(tokenizer, said, b"")
+    tokenizer.decoder = decode.WordPiece(prefix="##")
+    return tokenizer
+
+
+def _bert_steps(tokenizer: Tokenizer, said: Said, charsmap: bytes) -> None:
     tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=True,
         handle_chinese_chars=said.get("tokenize_chinese_chars", True),
@@ -52,16 +62,19 @@ def _wordpiece(directory: Path, said: Said, model: SentencePieceModel | None) ->
         lowercase=said.get("do_lower_case", True),
     )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decode.WordPiece(prefix="##")
-    return tokenizer
 
 
 def _byte_level(directory: Path, said: Said, model: SentencePieceModel | None) -> Tokenizer:
     vocabulary, merges = models.BPE.read_file(str(directory / WORDS), str(directory / MERGES))
     tokenizer = Tokenizer(models.BPE(vocabulary, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=said.get("add_prefix_space", False))
+    _byte_level_steps(tokenizer, said, b"")
     tokenizer.decoder = decode.ByteLevel()
     return tokenizer
+
+
+def _byte_level_steps(tokenizer: Tokenizer, said: Said, charsmap: bytes) -> None:
+    tokenizer.normalizer = None
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=said.get("add_prefix_space", False))
 
 
 def _xlm_roberta(pieces: Scored, said: Said) -> tuple[Scored, int]:
@@ -99,19 +112,32 @@ def _unigram(arrange: Callable[[Scored, Said], tuple[Scored, int]]) -> Make:
             )
         vocabulary, unknown = arrange([(piece.text, piece.score) for piece in model.pieces], said)
         tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=unknown, byte_fallback=False))
-        if model.charsmap:
-            tokenizer.normalizer = normalizers.Precompiled(model.charsmap)
-        scheme = "always" if said.get("add_prefix_space", True) else "never"
-        spaces = pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme=scheme)
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), spaces])
-        tokenizer.decoder = decode.Metaspace(replacement=MARK, prepend_scheme=scheme)
+        _unigram_steps(tokenizer, said, model.charsmap)
+        tokenizer.decoder = decode.Metaspace(replacement=MARK, prepend_scheme=_scheme(said))
         return tokenizer
 
     return make
 
 
+def _scheme(said: Said) -> str:
+    return "always" if said.get("add_prefix_space", True) else "never"
+
+
+def _unigram_steps(tokenizer: Tokenizer, said: Said, charsmap: bytes) -> None:
+    tokenizer.normalizer = normalizers.Precompiled(charsmap) if charsmap else None
+    spaces = pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme=_scheme(said))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), spaces])
+
+
 def _albert(directory: Path, said: Said, model: SentencePieceModel | None) -> Tokenizer:
+    assert model is not None
     tokenizer = _unigram(_as_they_are)(directory, said, model)
+    _albert_steps(tokenizer, said, model.charsmap)
+    return tokenizer
+
+
+def _albert_steps(tokenizer: Tokenizer, said: Said, charsmap: bytes) -> None:
+    _unigram_steps(tokenizer, said, charsmap)
     steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not said.get("keep_accents", False):
         steps += [normalizers.NFKD(), normalizers.StripAccents()]
@@ -120,7 +146,6 @@ def _albert(directory: Path, said: Said, model: SentencePieceModel | None) -> To
     if tokenizer.normalizer is not None:
         steps.append(tokenizer.normalizer)
     tokenizer.normalizer = normalizers.Sequence(steps)
-    return tokenizer
 
 
 def _bytes_behind(said: Said, model: SentencePieceModel | None, **how: Any) -> Tokenizer:
@@ -230,33 +255,51 @@ _ENDS = _template("{cls}:0 $A:0 {sep}:0", "{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1")
 _ROUND = _template("{bos} $A {eos}", "{bos} $A {eos} {eos} $B {eos}")
 
 FAMILIES: Mapping[str, Family] = {
-    "AlbertTokenizer": Family(files=(_SPIECE,), make=_albert, specials=_ALBERT, frame=_ENDS),
-    "BertTokenizer": Family(files=(VOCABULARY,), make=_wordpiece, specials=_BERT, frame=_ENDS),
-    "CamembertTokenizer": Family(
-        files=(_PIECES,), make=_unigram(_camembert), specials={**_FAIRSEQ, "mask_token": _LEFT}, frame=_ROUND
+    "AlbertTokenizer": Family(
+        files=(_SPIECE,), make=_albert, steps=_albert_steps, specials=_ALBERT, frame=_ENDS
     ),
-    "DistilBertTokenizer": Family(files=(VOCABULARY,), make=_wordpiece, specials=_BERT, frame=_ENDS),
-    "ElectraTokenizer": Family(files=(VOCABULARY,), make=_wordpiece, specials=_BERT, frame=_ENDS),
+    "BertTokenizer": Family(
+        files=(VOCABULARY,), make=_wordpiece, steps=_bert_steps, specials=_BERT, frame=_ENDS
+    ),
+    "CamembertTokenizer": Family(
+        files=(_PIECES,),
+        make=_unigram(_camembert),
+        steps=_unigram_steps,
+        specials={**_FAIRSEQ, "mask_token": _LEFT},
+        frame=_ROUND,
+    ),
+    "DistilBertTokenizer": Family(
+        files=(VOCABULARY,), make=_wordpiece, steps=_bert_steps, specials=_BERT, frame=_ENDS
+    ),
+    "ElectraTokenizer": Family(
+        files=(VOCABULARY,), make=_wordpiece, steps=_bert_steps, specials=_BERT, frame=_ENDS
+    ),
     "GemmaTokenizer": Family(files=(_MODEL,), make=_gemma, specials=_GEMMA, frame=_as_asked),
     "LlamaTokenizer": Family(files=(_MODEL,), make=_llama, specials=_LLAMA, frame=_as_asked),
     "MPNetTokenizer": Family(
         files=(VOCABULARY,),
         make=_wordpiece,
+        steps=_bert_steps,
         specials={**_FAIRSEQ, "unk_token": "[UNK]", "mask_token": _LEFT},
         frame=_roberta_frame,
     ),
     "RobertaTokenizer": Family(
-        files=(WORDS, MERGES), make=_byte_level, specials=_FAIRSEQ, frame=_roberta_frame
+        files=(WORDS, MERGES),
+        make=_byte_level,
+        steps=_byte_level_steps,
+        specials=_FAIRSEQ,
+        frame=_roberta_frame,
     ),
     "T5Tokenizer": Family(
         files=(_SPIECE,),
         make=_unigram(_t5),
+        steps=_unigram_steps,
         specials=_T5,
         frame=_template("$A {eos}", "$A {eos} $B {eos}"),
         further=tuple(f"<extra_id_{number}>" for number in range(EXTRA_IDS)),
     ),
     "XLMRobertaTokenizer": Family(
-        files=(_PIECES,), make=_unigram(_xlm_roberta), specials=_FAIRSEQ, frame=_ROUND
+        files=(_PIECES,), make=_unigram(_xlm_roberta), steps=_unigram_steps, specials=_FAIRSEQ, frame=_ROUND
     ),
 }
 """transformers' classes."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgepack.context import BuildContext, Extension
 from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.convert.agreeing_tokenizer import require_agreement
 from edgepack.models.convert.fitting_tokenizer import fitting_tokenizer
 from edgepack.models.convert.older_tokenizer import tokenizer_file
 from edgepack.models.convert.route import routed_folder
@@ -22,6 +23,7 @@ from edgepack.models.outputs.splade import read_splade
 from edgepack.models.read import hub_layout
 from edgepack.models.read.architectures import written_by
 from edgepack.models.read.model_folder import CONFIG, LENGTH_FILES, SETTINGS, ModelFolder
+from edgepack.models.read.modules import require_no_arguments
 from edgepack.models.read.pooling import VectorReading, read_pooling
 from edgepack.models.read.purpose import require_embedder
 from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
@@ -38,15 +40,16 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
     decision = decide(folder, asked)
     if decision.kind == "static":
         return read_static_folder(folder, decision.evidence.card, asked)
+    require_no_arguments(folder)
     chosen = hub_layout.weights_of(
         folder.names, folder.config, asked.name, graph=asked.graph, place=str(directory), context=context
     )
     weights = open_weights(folder, folder.directory / chosen)
     tokenizer = tokenizer_file(folder, context=context)
-    warnings: tuple[str, ...] = ()
+    warnings = require_agreement(folder, tokenizer, pairs=decision.kind == "head")
     if weights.is_graph or decision.kind in ("vector", "setfit"):
         evidence = weights.added_to(decision.evidence)
-        warnings = require_embedder(evidence, asked.name, treat=asked.reading.treat_as_embedding)
+        warnings += require_embedder(evidence, asked.name, treat=asked.reading.treat_as_embedding)
         made = _pooled(decision, weights, asked)
     else:
         made = _of_tensors(decision, weights, tokenizer, asked)
@@ -67,7 +70,12 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
     warnings += (*vector.warnings, *_default_prompt(prompts), *size.warnings, *_not_ours(writer))
     # The prompts of a multi-vector encoder are part of how it reads queries and documents.
     own = decision.kind != "colbert"
-    used = {*vector.files, *length_files, *prompts.files, *({CONFIG, LENGTH_FILES[0]} & set(folder.names))}
+    used = {
+        *vector.files,
+        *length_files,
+        *prompts.files,
+        *({CONFIG, LENGTH_FILES[0], folder.transformer_file} & set(folder.names)),
+    }
     used |= {path.relative_to(folder.directory).as_posix() for path in size.files}
     digests = digests_of((folder.directory / path for path in used), directory=folder.directory)
     digests += digests_of([tokenizer], directory=tokenizer.parent)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgepack.errors import UnsupportedModelError
+from edgepack.errors import EdgepackError
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.modules import pooling_modes
 from edgepack.records.target import PoolingMode
@@ -95,7 +95,7 @@ def _pooling(text: str) -> PoolingMode | None:
         try:
             said = ast.literal_eval(printed.group(1))
             modes = pooling_modes({str(key): value for key, value in said.items()})
-        except (ValueError, TypeError, AttributeError, SyntaxError, UnsupportedModelError):
+        except (ValueError, TypeError, AttributeError, SyntaxError, EdgepackError):
             return None
         except (MemoryError, RecursionError):  # what Python's parser says of expressions within one another
             return None

@@ -94,6 +94,14 @@ def number_of(config: Mapping[str, Any], key: str, default: float, *, where: str
     return float(value)
 
 
+def flag_of(config: Mapping[str, Any], key: str, default: bool, *, where: str) -> bool:
+    """A field that must be true or false: others are read either way, by whoever reads them; or ``ModelError``."""
+    value = config.get(key, default)
+    if not isinstance(value, bool):
+        raise ModelError(f"{where}: {key} is {repr(value)[:60]}, expected true or false", hint=EDITED)
+    return value
+
+
 def padding_of(config: Mapping[str, Any]) -> int:
     """The id of the token that fills texts up, 0 where config.json has none; or ``ModelError``."""
     said = config.get("pad_token_id") or 0

@@ -16,6 +16,7 @@ LENGTH_FILES = (
     "sentence_bert_config.json",
     *(f"sentence_{kind}_config.json" for kind in ("roberta", "distilbert", "camembert", "albert")),
     "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
 )
 """What the Transformer module's own file is called, newer versions' name first."""
 _IDLE = "Dropout"
@@ -107,8 +108,8 @@ class ModelFolder:
 
     @cached_property
     def transformer_file(self) -> str:
-        """The name of the Transformer module's own file, whether it is there or not."""
-        return next((name for name in LENGTH_FILES if self.has(name)), LENGTH_FILES[0])
+        """The name of the Transformer module's own file, whether it is there or not; one that says nothing is passed over."""
+        return next((name for name in LENGTH_FILES if self.optional(name)), LENGTH_FILES[0])
 
     @property
     def transformer(self) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.documents import EDITED, size_of
+from edgepack.models.read.documents import EDITED, flag_of, size_of
 from edgepack.models.read.model_folder import CONFIG, MODULES, SETTINGS, ModelFolder, Module
 from edgepack.records.layers import Dense, DenseActivation, Layer, LayerNorm, Unit, WeighedLayers
 from edgepack.records.model import Pooling
@@ -34,6 +34,16 @@ _ACTIVATIONS: Mapping[str, DenseActivation] = {
 }
 """By torch.nn's names."""
 _NO_ACTIVATION = "torch.nn.modules.linear.Identity"
+_ARGUMENTS = (
+    "model_kwargs", "model_args", "processor_kwargs", "tokenizer_args", "config_kwargs", "config_args",
+    "tokenizer_name_or_path",
+)  # fmt: skip
+"""Arguments for transformers, by their names and those that they had."""
+_HOW = {
+    "attn_implementation", "device_map", "dtype", "low_cpu_mem_usage", "padding_side", "torch_dtype", "trust_remote_code",
+    "use_fast", "use_safetensors",
+}  # fmt: skip
+"""Of those, what changes no number."""
 _BEHIND = ("Dense", "LayerNorm", "Normalize")
 WEIGHED = "WeightedLayerPooling"
 _TOKENS, _TEXT = "token_embeddings", "sentence_embedding"
@@ -89,7 +99,7 @@ def read_modules(folder: ModelFolder) -> Modules | None:
     return Modules(
         pooling=pooling,
         token_dimension=length if isinstance(length, int) else None,
-        pools_prompts=pools.get("include_prompt") is not False,
+        pools_prompts=flag_of(pools, "include_prompt", True, where=names[0] or ""),
         files=(MODULES, *(name for name in names if name), *files),
     )
 
@@ -128,9 +138,25 @@ def _require_plain_transformer(folder: ModelFolder) -> None:
     odd = next((key for key, plain in asked.items() if not plain), None)
     if odd is not None:
         raise UnsupportedModelError(
-            f"sentence_bert_config.json requires {odd} {document[odd]!r}, which bundles do not support",
+            f"{folder.transformer_file} requires {odd} {document[odd]!r}, which bundles do not support",
             hint="edgepack takes models whose Transformer module gives each token's last hidden state",
         )
+
+
+def require_no_arguments(folder: ModelFolder) -> None:
+    """Refuse a model whose Transformer module is loaded with settings that its files do not have. Raises ``UnsupportedModelError``."""
+    document = folder.transformer
+    odd = [key for key in _ARGUMENTS if not _changes_nothing(document.get(key))]
+    if odd:
+        raise UnsupportedModelError(
+            f"{folder.transformer_file} has {odd[0]} {str(document[odd[0]])[:200]}, which bundles do not support",
+            hint="load and save the model once with sentence-transformers, which writes such settings into the model's own files",
+        )
+
+
+def _changes_nothing(arguments: Any) -> bool:
+    """Whether what a file gives transformers' ``from_pretrained`` leaves the model's numbers as they are."""
+    return not arguments or (isinstance(arguments, dict) and set(arguments) <= _HOW)
 
 
 def _require_text_vectors(config: Mapping[str, Any], kind: str) -> None:
@@ -170,9 +196,9 @@ def read_dense(config: Mapping[str, Any], folder: Path) -> Dense:
         file=_weights(folder),
         inputs=size_of(config, "in_features", where=folder.name),
         outputs=size_of(config, "out_features", where=folder.name),
-        bias=config.get("bias") is not False,
+        bias=flag_of(config, "bias", True, where=folder.name),
         activation=_activation(config, folder),
-        residual=bool(config.get("use_residual")),
+        residual=flag_of(config, "use_residual", False, where=folder.name),
     )
 
 
@@ -236,8 +262,8 @@ def pooling_modes(config: Mapping[str, Any]) -> list[PoolingMode]:
     if named is None:
         on = {
             key.removeprefix(_PREFIX)
-            for key, value in config.items()
-            if key.startswith(_PREFIX) and value is True
+            for key in config
+            if key.startswith(_PREFIX) and flag_of(config, key, False, where="the pooling's settings")
         }
         known = [mode for mode in MODES if mode in on]
         modes = [*known, *sorted(on - set(known))]

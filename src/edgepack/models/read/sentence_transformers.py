@@ -63,7 +63,7 @@ def read_max_length(
         )
     for name, said in (
         (folder.transformer_file, folder.transformer.get("max_seq_length")),
-        (TOKENIZER_FILE, tokenizer.get("model_max_length")),
+        (TOKENIZER_FILE, tokenizer.get("model_max_length", tokenizer.get("max_len"))),
     ):
         if isinstance(said, bool) or not isinstance(said, int | float) or not 2 <= said < UNLIMITED:
             continue

@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.documents import EDITED, read_object
+from edgepack.models.read.documents import EDITED, flag_of, read_object
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.panics import panics_reported, require_bounded
 from edgepack.models.read.static import is_static_source
@@ -35,10 +35,15 @@ def minimal_json(source: ModelSource) -> str:
         # A table's own libraries put no special tokens around a text.
         document["post_processor"] = None
     # sentence-transformers lowers the text before the tokenizer sees it when this file says so.
-    if ModelFolder(directory=source.directory).transformer.get("do_lower_case") is True:
+    elif lowered(ModelFolder(directory=source.directory)):
         document["normalizer"] = _lowered(document.get("normalizer"))
     require_bounded(document, source.tokenizer.name)
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def lowered(folder: ModelFolder) -> bool:
+    """Whether the Transformer module's own file asks for that. Raises ``ModelError``."""
+    return flag_of(folder.transformer, "do_lower_case", False, where=folder.transformer_file)
 
 
 def _lowered(normalizer: Any) -> dict[str, Any]:

@@ -49,6 +49,7 @@ def test_what_is_put_around_each_text_must_be_in_the_table(model: Path, context:
     frame["single"].append({"SpecialToken": {"id": "<image>", "type_id": 0}})
     frame["special_tokens"]["<image>"] = {"id": "<image>", "ids": [PAST], "tokens": ["<image>"]}
     write_json(model / "tokenizer.json", document)
+    write_json(model / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     with pytest.raises(ModelError, match=r"tokenizer\.json has token 10") as caught:
         ingest(str(model), context=context)
     assert caught.value.hint == "tokenizer and weights are of different models"

@@ -26,6 +26,7 @@ from tests.support.tiny import (
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.files.store import sha256_of
+from edgepack.models.export.source_key import source_key
 from edgepack.models.find.source import ingest, read_model
 from edgepack.models.read.safetensors import open_tensors
 from edgepack.plugins.context import HostContext
@@ -343,6 +344,38 @@ def test_pooling_that_a_bundle_cannot_do(
     assert words in error.message
 
 
+@pytest.mark.parametrize(("value", "name"), [(1, "pooling_mode_cls_token"), ("false", "include_prompt")])
+def test_a_switch_that_is_neither_on_nor_off(
+    model: Path, context: HostContext, value: object, name: str
+) -> None:
+    write_json(model / "1_Pooling" / "config.json", {**POOLING, name: value})
+    error = refused(model, context)
+    assert isinstance(error, ModelError)
+    assert f"{name} is {value!r}, expected true or false" in error.message
+
+
+@pytest.mark.parametrize("name", ["tokenizer_args", "processor_kwargs", "config_args"])
+def test_settings_for_transformers_that_no_file_of_the_model_has(
+    model: Path, context: HostContext, name: str
+) -> None:
+    said = {"max_seq_length": 32, "model_args": {"torch_dtype": "float16"}, "config_kwargs": {}}
+    write_json(model / "sentence_bert_config.json", said)
+    assert ingest(str(model), context=context).max_length == 32
+    write_json(model / "sentence_bert_config.json", {**said, name: {"do_lower_case": False}})
+    error = refused(model, context)
+    assert isinstance(error, UnsupportedModelError)
+    assert f"sentence_bert_config.json has {name} {{'do_lower_case': False}}" in error.message
+
+
+def test_the_settings_of_an_older_name_are_of_the_model(model: Path, context: HostContext) -> None:
+    (model / "sentence_bert_config.json").write_text("{}")  # sentence-transformers passes it over
+    keys = []
+    for lowered in (True, False):
+        write_json(model / "sentence_roberta_config.json", {"do_lower_case": lowered})
+        keys.append(source_key(ingest(str(model), context=context))["files"])
+    assert keys[0] != keys[1]
+
+
 @pytest.mark.parametrize(
     ("modules", "words"),
     [
@@ -409,6 +442,7 @@ def test_without_modules_mean_pooling_is_guessed_and_said_aloud(
         ({"max_seq_length": 20}, {"model_max_length": 30}, 64, 20),
         ({"max_seq_length": None}, {"model_max_length": 30}, 64, 30),
         (None, {"model_max_length": 30}, 64, 30),
+        (None, {"max_len": 30}, 64, 30),
         (None, {"model_max_length": 512}, 64, 64),
         ({"max_seq_length": 512}, None, 64, 64),
         (None, {"model_max_length": int(1e30)}, 64, 64),

@@ -54,6 +54,7 @@ def test_lowercasing_asked_for_beside_the_tokenizer_is_put_into_it(
     model: Path, context: HostContext, lowered: bool
 ) -> None:
     write_json(model / "tokenizer.json", tokenizer_document(lowercase=False))
+    write_json(model / "tokenizer_config.json", {"do_lower_case": False})
     write_json(model / "sentence_bert_config.json", {"max_seq_length": 32, "do_lower_case": lowered})
     tokens = load_tokenizer(ingest(str(model), context=context)).encode("Hello World").tokens
     assert tokens == ["[CLS]", *(["hello", "world"] if lowered else ["[UNK]"] * 2), "[SEP]"]

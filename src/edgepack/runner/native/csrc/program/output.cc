@@ -70,6 +70,8 @@ Error print(const std::string &text, const std::string *path) {
 void listen_to_signals() {
     // A reader that goes away (`| head`) ends us without a word.
     signal(SIGPIPE, SIG_DFL);
+    // A file that may not grow (`ulimit -f`) is an error of writing, as a full disk is.
+    signal(SIGXFSZ, SIG_IGN);
     for (int number : {SIGINT, SIGTERM}) {
         struct sigaction old;
         // What was ignored when we were started (nohup, a shell's background job) stays so.

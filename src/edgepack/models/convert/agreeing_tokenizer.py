@@ -1,0 +1,150 @@
+"""Whether a tokenizer.json makes the tokens that transformers makes of the same folder.
+
+transformers makes a tokenizer by its class and the settings beside tokenizer.json: since release 5 it takes from tokenizer.json little
+more than the vocabulary, before it took what the settings do not contradict. A bundle has tokenizer.json alone.
+"""
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from tokenizers import Tokenizer, models, normalizers
+
+from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
+from edgepack.models.convert.older_tokenizer import FILE, SETTINGS, added_tokens, said_of
+from edgepack.models.convert.tokenizer_classes import CLASSES, FAMILIES, VOCABULARY, WORDS, Said, content_of
+from edgepack.models.read.documents import EDITED, read_object
+from edgepack.models.read.model_folder import ModelFolder
+from edgepack.models.read.panics import panics_reported
+from edgepack.models.read.tokenizer import open_tokenizer
+
+PROBES = ("Hello World", "ÉCOLE naïve", "東京 tower", "a\ab", "\ufb01ne \uff11\uff12")
+"""Settings tell them apart: case, accents, Chinese characters, control characters, compatibility forms."""
+KINDS = {VOCABULARY: models.WordPiece, WORDS: models.BPE}
+"""What tokenizers of a family are, by its first file; Unigram otherwise."""
+ENDS = ("bos_token", "eos_token", "cls_token", "sep_token")
+SIGNS = ("<", "[")
+"""What special tokens begin with, so that no text has them by chance."""
+
+
+@panics_reported()
+def require_agreement(folder: ModelFolder, tokenizer: Path, *, pairs: bool) -> tuple[str, ...]:
+    """Warnings of what release 5 alone makes otherwise. ``pairs``: the model takes pairs of texts, too.
+
+    Raises ``ModelError`` where a file of settings contradicts tokenizer.json, ``UnsupportedModelError`` for what bundles do not do.
+    """
+    if not folder.has(FILE):
+        return ()  # The tokenizer was made by the settings.
+    try:
+        said = said_of(folder)
+        document = read_object(tokenizer)
+        _require_plain(said, document)
+        if not folder.has(SETTINGS) and folder.modules is None:
+            return ()
+        return tuple(_differences(folder, said, open_tokenizer(tokenizer), _charsmap(document), pairs=pairs))
+    except EdgepackError:
+        raise
+    except Exception as error:  # the library raises plain Exception; settings have values of any kind
+        raise ModelError(f"{SETTINGS} and {FILE} make no tokenizer: {error}", hint=EDITED) from error
+
+
+def _require_plain(said: Said, document: Any) -> None:
+    side = (document.get("truncation") or {}).get("direction", "Right")
+    for odd, name, what in (
+        (side != "Right", FILE, "truncates long texts at the beginning (truncation)"),
+        (said.get("split_special_tokens"), SETTINGS, "takes special tokens for words (split_special_tokens)"),
+    ):
+        if odd:
+            raise UnsupportedModelError(
+                f"{name} {what}, which bundles do not support",
+                hint="remove it: edgepack then does as other models do",
+            )
+
+
+def _differences(
+    folder: ModelFolder, said: Said, tokenizer: Tokenizer, charsmap: bytes, *, pairs: bool
+) -> Iterator[str]:
+    known = {each.content for each in tokenizer.get_added_tokens_decoder().values()}
+    for token in added_tokens(said):
+        if token.content not in known and not token.content.startswith(SIGNS):
+            raise _contradiction(f"{token.content!r} is a special token by the one alone")
+    named = said.get("tokenizer_class") or folder.config.get("tokenizer_class")
+    name = str(named or CLASSES.get(str(folder.config.get("model_type")))).removesuffix("Fast")
+    family = FAMILIES.get(name)
+    if family is None or family.steps is None:
+        return
+    if not isinstance(tokenizer.model, KINDS.get(family.files[0], models.Unigram)):
+        if named:
+            yield _by_release(name)
+        return
+    stated = {key: value for key, value in said.items() if value is not None}
+    said = {**family.specials, **stated}
+    unknown, pieces = content_of(said["unk_token"]), tokenizer.model
+    if isinstance(pieces, models.WordPiece) and "unk_token" in stated and pieces.unk_token != unknown:
+        raise _contradiction(f"an unknown word is {pieces.unk_token!r} or {unknown!r}")
+    # Others than BERT's own were kept before release 5.
+    obeys = isinstance(tokenizer.normalizer, normalizers.BertNormalizer)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    ours = _Ways.of(tokenizer, pairs)
+    family.steps(tokenizer, said, charsmap)
+    ends = {role: content_of(said[role]) for role in ENDS if role in family.specials}
+    absent = [role for role, token in ends.items() if tokenizer.token_to_id(token) is None]
+    if stated.keys() & set(absent):
+        raise _contradiction(f"{ends[absent[0]]!r} is no token ({absent[0]})")
+    if not absent:
+        tokenizer.post_processor = family.frame(tokenizer, said)
+    theirs = _Ways.of(tokenizer, pairs)
+    for what, parted in (
+        ("framed", True),
+        ("normalized", obeys),
+        ("split", "add_prefix_space" in stated),
+    ):
+        made = zip(getattr(ours, what), getattr(theirs, what), strict=True)
+        if parted and (odd := next((both for both in made if both[0] != both[1]), None)):
+            raise _contradiction(f"a text is {what} as {odd[0]!r} or as {odd[1]!r}")
+    if ours != theirs and named:
+        yield _by_release(name)
+
+
+def _by_release(name: str) -> str:
+    return f"transformers 5 does not read all of tokenizer.json for a {name}, and may make other tokens of a text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ways:
+    """Results of a tokenizer before and behind its vocabulary."""
+
+    normalized: list[str]
+    split: list[list[str]]
+    framed: list[tuple[list[str], list[int], list[int]]]
+    """Tokens, ids and types around an empty text, and around a pair of them."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, pairs: bool) -> Self:
+        normal, words = tokenizer.normalizer, tokenizer.pre_tokenizer
+        empty = [tokenizer.encode(""), *([tokenizer.encode("", "")] if pairs else [])]
+        return cls(
+            normalized=[normal.normalize_str(text) if normal else text for text in PROBES],
+            split=[
+                [word for word, _ in words.pre_tokenize_str(text)] if words else [text] for text in PROBES
+            ],
+            framed=[(each.tokens, each.ids, each.type_ids) for each in empty],
+        )
+
+
+def _contradiction(what: str) -> ModelError:
+    return ModelError(
+        f"tokenizer.json and the settings beside it ({SETTINGS}) contradict each other: {what}",
+        hint="AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) of transformers writes files that agree",
+    )
+
+
+def _charsmap(document: Any) -> bytes:
+    """SentencePiece's table of characters in a tokenizer.json, which transformers keeps of its normalizer."""
+    normalizer = document.get("normalizer") or {}
+    steps = normalizer.get("normalizers", [normalizer])
+    found = (each["precompiled_charsmap"] for each in steps if each.get("type") == "Precompiled")
+    return base64.b64decode(next(found, ""))

@@ -1,0 +1,115 @@
+"""A tokenizer.json beside settings that say another thing: transformers follows these, and a bundle has tokenizer.json alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.tiny import tokenizer_document, write_json, write_model
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.convert.agreeing_tokenizer import require_agreement
+from edgepack.models.find.source import ingest
+from edgepack.models.read.model_folder import ModelFolder
+from edgepack.plugins.context import HostContext
+
+BERT = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "strip_accents": None}
+ENDS = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "tiny")
+
+
+def warnings(model: Path, *, pairs: bool = False) -> tuple[str, ...]:
+    return require_agreement(ModelFolder(directory=model), model / "tokenizer.json", pairs=pairs)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"do_lower_case": False}, "normalized as 'hello world' or as 'Hello World'"),
+        ({"strip_accents": False}, "normalized as 'ecole naive' or as 'école naïve'"),
+        ({"tokenize_chinese_chars": False}, "normalized as"),
+        ({"sep_token": "[PAD]"}, "framed as"),
+        ({"cls_token": "[NO]"}, "'[NO]' is no token (cls_token)"),
+        ({"unk_token": "[PAD]"}, "an unknown word is '[UNK]' or '[PAD]'"),
+        ({"pad_token": "hello"}, "'hello' is a special token by the one alone"),
+        ({"do_lower_case": [1]}, "make no tokenizer"),
+    ],
+)
+def test_settings_that_tokenizer_json_contradicts(model: Path, said: dict[str, Any], words: str) -> None:
+    write_json(model / "tokenizer_config.json", BERT)
+    assert warnings(model) == ()
+    write_json(model / "tokenizer_config.json", {**BERT, **said})
+    with pytest.raises(ModelError) as caught:
+        warnings(model)
+    assert words in caught.value.message
+
+
+def test_the_class_lowers_where_nothing_says_that_it_does_not(model: Path, context: HostContext) -> None:
+    write_json(model / "tokenizer.json", tokenizer_document(lowercase=False))
+    with pytest.raises(ModelError, match="'Hello World' or as 'hello world'") as caught:
+        ingest(str(model), context=context)
+    assert "save_pretrained" in str(caught.value.hint)
+    write_json(model / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    assert warnings(model) == (), "this class takes tokenizer.json as it is"
+
+
+def test_tokens_that_an_older_file_names(model: Path) -> None:
+    write_json(model / "special_tokens_map.json", {"sep_token": {"content": "[PAD]"}})
+    with pytest.raises(ModelError, match="framed as"):
+        warnings(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("tokenizer_config.json", {"split_special_tokens": True}),
+        (
+            "tokenizer.json",
+            {"truncation": {"max_length": 9, "strategy": "LongestFirst", "stride": 0, "direction": "Left"}},
+        ),
+    ],
+)
+def test_what_bundles_do_not_do(model: Path, name: str, said: dict[str, Any]) -> None:
+    write_json(model / name, (tokenizer_document() if name == "tokenizer.json" else {}) | said)
+    with pytest.raises(UnsupportedModelError, match=next(iter(said))):
+        warnings(model)
+
+
+def test_a_pair_has_a_frame_of_its_own(model: Path) -> None:
+    assert warnings(model) == ()
+    with pytest.raises(ModelError, match="framed as"):
+        warnings(model, pairs=True)
+
+
+def fairseq(model: Path, tokenizer: Tokenizer, **said: Any) -> None:
+    tokenizer.add_special_tokens(list(ENDS))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    tokenizer.save(str(model / "tokenizer.json"))
+    write_json(model / "tokenizer_config.json", said)
+
+
+def test_the_space_before_a_text(model: Path) -> None:
+    tokenizer = Tokenizer(models.BPE({**ENDS, "a": 4}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    fairseq(model, tokenizer, tokenizer_class="RobertaTokenizer", add_prefix_space=False)
+    assert warnings(model) == ()
+    fairseq(model, tokenizer, tokenizer_class="RobertaTokenizer", add_prefix_space=True)
+    with pytest.raises(ModelError, match=r"split as .'Hello', 'ĠWorld'. or as .'ĠHello', 'ĠWorld'."):
+        warnings(model)
+
+
+def test_what_release_5_alone_leaves_out_is_a_warning(model: Path) -> None:
+    tokenizer = Tokenizer(models.Unigram([*((token, 0.0) for token in ENDS), ("▁a", -1.0)], unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    fairseq(model, tokenizer, tokenizer_class="XLMRobertaTokenizer")
+    assert warnings(model) == ()
+    tokenizer.normalizer = normalizers.NFKC()
+    fairseq(model, tokenizer, tokenizer_class="XLMRobertaTokenizer")
+    (warned,) = warnings(model)
+    assert "transformers 5 does not read all of tokenizer.json for a XLMRobertaTokenizer" in warned
