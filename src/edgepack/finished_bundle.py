@@ -48,7 +48,13 @@ from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.command import has_provider
 from edgepack.verifier.confined.module_process import module_of
 from edgepack.verifier.copies import require_used_files
-from edgepack.verifier.facts import given_by_bundle, require_facts, require_precision, require_promises
+from edgepack.verifier.facts import (
+    given_by_bundle,
+    not_asked,
+    require_facts,
+    require_precision,
+    require_promises,
+)
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.proofs import Known, prove_bundle, require_bits
 from edgepack.verifier.run import BundleRunner
@@ -150,6 +156,7 @@ def verify_again(
             require_bits(bundle, runner.embed)
             if not ours:
                 require_promises(bundle, found)
+                said = (*said, *not_asked(bundle, source, found))
                 found = replace(_at_all_levels(bundle, runner, found, options, context), said=said)
             found = replace(found, said=(*found.said, *opened.unseen))
             require_used_files(bundle, runner.embed, context=context)
