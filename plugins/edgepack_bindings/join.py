@@ -12,6 +12,7 @@ from typing import Any
 from edgepack.api import BuildContext, BundleError, UsageError
 from edgepack.api.kit import open_bundle, unpack_bundle, written_beside
 from edgepack.files.archives import ArchiveMember, BadArchive, opened
+from edgepack.files.elf import architecture
 from edgepack.files.pack import add_to_zip
 from edgepack_bindings import android, jar
 from edgepack_bindings.naming import LIBRARY
@@ -60,7 +61,7 @@ def _opened(file: Path, *, context: BuildContext) -> Part:
     with tempfile.TemporaryDirectory(dir=context.work_dir) as folder:
         bundle = open_bundle(unpack_bundle(file, Path(folder) / "bundle"))
         library = bundle.directory / LIBRARY
-        own = library.read_bytes() if library.is_file() else None
+        own, built_for = (library.read_bytes(), architecture(library)) if library.is_file() else (None, None)
     with _members(file) as members:
         found = [
             (str(each.path), b"".join(each.chunks())) for each in members if NATIVE.fullmatch(str(each.path))
@@ -70,6 +71,11 @@ def _opened(file: Path, *, context: BuildContext) -> Part:
     if found != [(place, own)] or place not in (android.library_in(bundle), jar.library_in(bundle)):
         raise UsageError(
             f"{file} has no library of its bundle beside it, or others besides", hint=f"name {FORMS}"
+        )
+    if built_for != (arch := bundle.manifest["target"]["platform"]["arch"]):
+        raise BundleError(
+            f"{file} has a library for {built_for}, and its manifest says {arch}",
+            hint="build it again",
         )
     return Part(file=file, manifest=bundle.manifest, place=place, library=found[0][1])
 
@@ -95,7 +101,8 @@ def _require_same_model(first: Part, other: Part) -> None:
 def _model(manifest: Mapping[str, Any]) -> object:
     """All that must be the same for one library to open the other's bundle with the same vectors."""
     files = {each["path"]: each["sha256"] for each in manifest["files"] if each["path"].startswith(MODEL)}
-    return manifest["edgepack"], manifest["model"].get("embedder"), files
+    facts = {key: value for key, value in manifest["model"].items() if key != "origin"}
+    return manifest["edgepack"], facts, files
 
 
 def _platform(part: Part) -> str:

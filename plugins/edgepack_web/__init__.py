@@ -20,6 +20,12 @@ def edgepack_specs() -> Iterable[Spec]:
             next_step="edgepack serve-web {bundle}",
         ),
         Spec(
+            axis="checks",
+            name="page",
+            summary="what browsers are sent of a page says of the model what the manifest says",
+            make=lazy("edgepack_web.sound:PageCheck"),
+        ),
+        Spec(
             axis="platform",
             name="web",
             summary="a WebAssembly ONNX Runtime and its JavaScript",

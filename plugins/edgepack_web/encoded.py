@@ -55,8 +55,14 @@ def _encoded(path: Path, suffix: str, context: BuildContext) -> bytes:
     return (context.store.cached("encoded", inputs, make, is_right=is_right) / "content").read_bytes()
 
 
+def is_copy(file: Path, suffix: str) -> bool:
+    """Whether a file is the compressed copy of the one beside it that is called so without the suffix."""
+    beside = file.with_name(file.name.removesuffix(suffix))
+    return beside.is_file() and _decoded(file, suffix, beside.stat().st_size) == beside.read_bytes()
+
+
 def _decoded(file: Path, suffix: str, size: int) -> bytes | None:
-    """Content of a compressed copy, of at most ``size`` bytes and one; ``None``: it is none, or this brotli cannot be held to a size."""
+    """Content of a compressed copy, of at most ``size`` bytes and one; ``None``: it is none."""
     import zlib
 
     import brotli
@@ -71,7 +77,7 @@ def _decoded(file: Path, suffix: str, size: int) -> bytes | None:
         decoder = brotli.Decompressor()
         said: bytes = decoder.process(content, output_buffer_limit=size + 1)
         return said if decoder.is_finished() else None
-    except (OSError, TypeError, zlib.error, brotli.error):
+    except (OSError, zlib.error, brotli.error):
         return None
 
 

@@ -48,7 +48,13 @@ from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.command import has_provider
 from edgepack.verifier.confined.module_process import module_of
 from edgepack.verifier.copies import require_used_files
-from edgepack.verifier.facts import given_by_bundle, require_facts, require_precision, require_promises
+from edgepack.verifier.facts import (
+    given_by_bundle,
+    not_asked,
+    require_facts,
+    require_precision,
+    require_promises,
+)
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.proofs import Known, prove_bundle, require_bits
 from edgepack.verifier.run import BundleRunner
@@ -150,6 +156,7 @@ def verify_again(
             require_bits(bundle, runner.embed)
             if not ours:
                 require_promises(bundle, found)
+                said = (*said, *not_asked(bundle, source, found))
                 found = replace(_at_all_levels(bundle, runner, found, options, context), said=said)
             found = replace(found, said=(*found.said, *opened.unseen))
             require_used_files(bundle, runner.embed, context=context)
@@ -345,11 +352,14 @@ def _at_all_levels(
     alone = {key: value for key, value in bundle.manifest["runner"].items() if key != "library"}
     program = replace(bundle, manifest={**bundle.manifest, "runner": alone})
     isa = tuple(bundle.manifest["target"]["platform"].get("isa", ()))
-    proofs = prove_bundle(program, runner.at, levels="here", isa=isa, known=known, context=context)
+    # Whether it has kernels for several levels is not for its sender to say.
+    proofs = prove_bundle(
+        program, runner.at, levels="here", isa=isa, known=known, anyway=True, context=context
+    )
     ran = [proof for proof in proofs if proof.proved]
     if lacking := [proof.level for proof in proofs if not proof.proved]:
         context.note(f"not run: CPU levels {', '.join(lacking)}")
-    if not ran:
+    if len(ran) < 2:  # on no other CPU than this one
         return found
     lowest = min(proof.min_cosine for proof in ran)
     context.note(f"at the CPU levels {', '.join(proof.level for proof in ran)}: cosine {lowest:.4f} at least")

@@ -325,14 +325,15 @@ def test_clang_imports_the_module_by_which_swift_reads_the_header(tmp_path: Path
 ARM = {"os": "linux", "arch": "aarch64", "glibc": "2.28"}
 
 
-def for_arm(bundle: Bundle, folder: Path, change: str = "") -> Bundle:
-    """The same model for another processor: another library, and a manifest that says so; with a ``change`` another model."""
+def for_arm(bundle: Bundle, folder: Path, change: str = "", *, arch: int = 0xB7, **facts: object) -> Bundle:
+    """The same model for another processor: another library, and a manifest that says so; with a ``change`` or ``facts`` another model."""
     shutil.copytree(bundle.directory, folder)
-    (folder / "lib/libembed.so").write_bytes(b"\x7fELF of another processor")
+    (folder / "lib/libembed.so").write_bytes(b"\x7fELF for others...."[:18] + arch.to_bytes(2, "little"))
     if change:
         next((folder / "model").iterdir()).write_text(change)
     said = json.loads((folder / "manifest.json").read_text())
     said["target"]["platform"] = {**said["target"]["platform"], **ARM}
+    said["model"] |= facts
     for each in said["files"]:
         content = (folder / each["path"]).read_bytes()
         each |= {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
@@ -389,8 +390,10 @@ def test_what_cannot_be_joined(bundle: Bundle, context: HostContext, tmp_path: P
     aar = packed_as("aar", bundle, tmp_path / "aar", context)
     jar = packed_as("jar", for_arm(bundle, tmp_path / "arm"), tmp_path / "jar", context)
     other = packed_as("aar", for_arm(bundle, tmp_path / "other", "x"), tmp_path / "of other", context)
+    longer = packed_as("aar", for_arm(bundle, tmp_path / "7", max_length=7), tmp_path / "of 7", context)
     crate = made("crate", bundle, context)
     for files, words in (
+        ((aar, longer), "holds another model than"),
         ((aar, aar), "is for x86_64, as one before it is"),
         ((aar, jar), "archives of different forms"),
         ((aar, other), "holds another model than"),
@@ -406,7 +409,12 @@ def test_what_cannot_be_joined(bundle: Bundle, context: HostContext, tmp_path: P
         join([Path(__file__)], tmp_path / "joined", context=context)
     with pytest.raises(UsageError, match=r"there is no file nothing\.jar"):
         join([Path("nothing.jar")], tmp_path / "joined", context=context)
+    false = for_arm(bundle, tmp_path / "false", arch=0x3E)
     for file, words in (
+        (
+            packed_as("aar", false, tmp_path / "x86", context),
+            "has a library for x86_64, and its manifest says aarch64",
+        ),
         (planted(aar, "jni/../libembed.so"), "a path that leads out of it"),
         (planted(aar, "R.txt"), "holds 'R.txt' twice"),
         (planted(aar, "a.bin", bytes(300 << 20)), "unpacks to far more than its size lets expect"),

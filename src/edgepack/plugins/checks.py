@@ -31,7 +31,7 @@ class BundleCheck(Protocol):
 
     def bundle(self, bundle: Bundle, /) -> Iterable[str] | None:
         """Faults of a finished bundle, a sentence each: any refuses the bundle. ``None``: the check does not apply.
-        May raise ``ValueError`` or ``OSError`` for files that are not what they should be.
+        May raise ``ValueError``, ``OSError`` or ``RecursionError`` for files that are not what they should be.
         """
 
 
@@ -45,7 +45,7 @@ def require_sound(bundle: Bundle, *, context: BuildContext) -> None:
         with blamed_on(found.plugin, f"check {name}"):
             try:
                 answer = look(bundle)
-            except (ValueError, OSError) as error:
+            except (ValueError, OSError, RecursionError) as error:
                 answer = [str(error)]
         if findings := [] if answer is None else listed(found.plugin, f"check {name}", answer, SENTENCES):
             raise VerificationError(

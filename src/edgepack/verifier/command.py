@@ -34,6 +34,12 @@ def command_of(bundle: Bundle, *, trusted: bool = False) -> list[str | Path]:
     return [host_program(bundle, words[0], trusted=trusted), *placed[1:]]
 
 
+def runs_itself(bundle: Bundle) -> bool:
+    """Whether the command is the bundle's program, which can be asked for more than vectors, and not something that runs it."""
+    runner = bundle.manifest["runner"]
+    return bool((runner.get("command") or [runner["program"]])[0] == runner["program"])
+
+
 def host_program(bundle: Bundle, name: str, *, trusted: bool = False) -> Path:
     """Path on this host of a program that a bundle's command begins with. Raises as ``command_of``."""
     if name not in HOST_PROGRAMS and not (trusted and "/" not in name and name in _declared(bundle)):

@@ -9,7 +9,7 @@ from typing import Any
 
 from edgepack.bundles.floor import require_compatible_elf
 from edgepack.bundles.manifest import bundle_name
-from edgepack.bundles.model_section import source_section
+from edgepack.bundles.model_section import prefixes, source_section
 from edgepack.errors import BundleError, ModelError, VerificationError
 from edgepack.files.store import disk_errors
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
@@ -20,6 +20,7 @@ from edgepack.records.model import FLOAT_PRECISIONS, ModelSource
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions, Platform
 from edgepack.toml_schema import Malformed, read_table
+from edgepack.verifier.command import runs_itself
 from edgepack.verifier.tokens import has_fewer_tokens
 
 INCOMPARABLE = ("origin", "graph_by", "pooling_from", "set", "warnings")
@@ -64,6 +65,19 @@ def require_facts(bundle: Bundle, source: ModelSource) -> tuple[str, ...]:
         *(f"{key} {value}" for key, value in words if value),
         *(["a tokenizer with fewer tokens than the model's"] if has_fewer_tokens(bundle) else []),
     )
+
+
+def not_asked(bundle: Bundle, source: ModelSource, found: Verification) -> tuple[str, ...]:
+    """Return in words what of the model no answer has shown: how the program is asked, the manifest says."""
+    runner = bundle.manifest["runner"]
+    words = {
+        "its tokenizer by itself": not found.same_tokens and not has_fewer_tokens(bundle),
+        "texts after its prompts": bool(prefixes(source))
+        and not source.ranks
+        and found.prompt_cosine is None,
+        f"what it does elsewhere than in {(runner.get('command') or [''])[0]}": not runs_itself(bundle),
+    }
+    return tuple(word for word, lacks in words.items() if lacks)
 
 
 def require_precision(bundle: Bundle, found: Verification) -> None:

@@ -39,6 +39,8 @@ NEIGHBOURS: Mapping[str, Any] = {"min_agreement": 0.0, "min_top10": 0.0}
 """Limits that say nothing of vectors that are not for comparing texts: scores, or the other outputs, are judged instead."""
 ANOTHER_MODEL = 0.8
 """Mean cosine below which a model is no worse copy of the full-precision one, but another."""
+MOVED = 0.99
+"""Cosine below which a prompt has changed a vector by more than rounding does."""
 LENGTH_TOLERANCE = 1e-3
 """How far from 1 a normalised vector's length may be: float32 and a text format with few digits stay far below."""
 
@@ -168,13 +170,23 @@ def _cosine_of_prompts(
     source: ModelSource,
     reference: Callable[[list[str]], NDArray[np.float32]],
 ) -> float | None:
-    """The lowest cosine of a text after each prompt of the source; ``None`` where there is none."""
+    """The lowest cosine of a text after each prompt of the source; ``None`` where there is none.
+
+    Raises ``VerificationError`` for a prompt that moves vectors by more than recipes do, and without which they are nearer.
+    """
     if source.ranks:
         return None
     text, cosines = verification_texts()[0], []
     for purpose, prompt in prefixes(source).items():
-        if (rows := program.prompted(bundle, [text], purpose)) is not None:
-            cosines.append(lowest_cosine(_checked(rows, [text], source), reference([prompt + text])))
+        if (rows := program.prompted(bundle, [text], purpose)) is None:
+            continue
+        made, right, plain = _checked(rows, [text], source), reference([prompt + text]), reference([text])
+        cosines.append(lowest_cosine(made, right))
+        if lowest_cosine(right, plain) < MOVED and lowest_cosine(made, plain) > cosines[-1]:
+            raise VerificationError(
+                f"the vector of a text for {purpose} is nearer to that without the model's prompt {_quoted(prompt)}",
+                hint="the runner in this bundle does not put it before texts",
+            )
     return min(cosines, default=None)
 
 

@@ -20,7 +20,7 @@ from edgepack.foundry.proof.emulator import find_emulator, find_system
 from edgepack.models.token_reference import TextOutputs
 from edgepack.records.bundle import Bundle
 from edgepack.terminal_text import foreign
-from edgepack.verifier.command import command_of, has_provider, plugin_of, view_for
+from edgepack.verifier.command import command_of, has_provider, plugin_of, runs_itself, view_for
 from edgepack.verifier.confined.answers import BadAnswer, read_answers, whole_numbers
 from edgepack.verifier.confined.found import find_sandbox
 from edgepack.verifier.confined.limits import RunLimits, limits_for
@@ -86,15 +86,14 @@ class BundleRunner:
 
         ``None`` where the program is not one of edgepack's and knows no prompts, or its device is missing. Raises what ``embed`` raises.
         """
-        runner = bundle.manifest["runner"]
-        if (runner.get("command") or [""])[0] != runner["program"]:
+        if not runs_itself(bundle):
             return None
         try:
             return self.vectors(bundle, texts, ["--prefix", purpose])
         except CannotRunHere:
             return None
         except ProofError:
-            if runner["kind"] in OWN_KINDS:
+            if bundle.manifest["runner"]["kind"] in OWN_KINDS:
                 raise
             return None
 
@@ -141,7 +140,7 @@ class BundleRunner:
     def outputs(self, bundle: Bundle, texts: Sequence[str], *, query: bool) -> list[TextOutputs]:
         """Outputs of a model that gives more than vectors, one a text. Raises what ``embed`` raises."""
         given = bundle.manifest["model"]["outputs"]
-        if (bundle.manifest["runner"].get("command") or [""])[0] != bundle.manifest["runner"]["program"]:
+        if not runs_itself(bundle):
             # Only vectors come of it, which a sparse encoder's weights are.
             return [_weights_of(vector) for vector in self.vectors(bundle, texts)]
         asked = [f"--{name.replace('_', '-')}" for name in ("sparse", "multi_vector") if name in given]

@@ -1,6 +1,7 @@
 """The bundle's own tokenizer against Hugging Face's, where it has one: not one id may differ."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from tokenizers import Tokenizer
 
@@ -9,6 +10,7 @@ from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
+from edgepack.verifier.command import runs_itself
 from edgepack.verifier.texts.fuzz import fuzz_texts_for
 
 Tokenize = Callable[[Bundle, Sequence[str]], Sequence[Sequence[int]]]
@@ -19,6 +21,8 @@ FUZZ_TEXTS = 4000
 LONGEST = 32768
 """Tokens: what no model of a bundle takes more of, but for tables, which take any number."""
 SEED = 20261121
+COMPILED = b"EDGETOK1"
+"""First bytes of a compiled tokenizer (``edgepack.runner.tokenizer.sections``)."""
 
 
 def has_fewer_tokens(bundle: Bundle) -> bool:
@@ -30,13 +34,15 @@ def has_fewer_tokens(bundle: Bundle) -> bool:
 def compare_tokens(
     bundle: Bundle, source: ModelSource, texts: Sequence[str], tokens: Tokenize, *, seed: int | None = None
 ) -> int:
-    """How many texts were compared: ``texts``, one that the model's length cuts, and fuzz texts of every script; 0 for a bundle that holds
-    tokenizer.json. With ``seed`` the fuzz texts are others than those that are published.
+    """How many texts were compared: ``texts``, one that the model's length cuts, and fuzz texts of every script; 0 for a bundle without
+    a compiled tokenizer, which its first bytes tell: its name is its maker's word. With ``seed`` the fuzz texts are others than those that are published.
 
     Raises ``VerificationError`` with the first text that the bundle's program gives other ids than the library, and what
     ``BundleRunner.tokens`` raises.
     """
-    if not bundle.manifest["model"].get("tokenizer", "").endswith(".bin"):
+    if not runs_itself(bundle) or not _is_compiled(
+        bundle.directory / bundle.manifest["model"].get("tokenizer", "")
+    ):
         return 0
 
     reference = Tokenizer.from_str(minimal_json(source))
@@ -53,6 +59,13 @@ def compare_tokens(
                 hint="please report it with the model's name; --target linux-x86 has the library",
             )
     return len(tried)
+
+
+def _is_compiled(file: Path) -> bool:
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return stream.read(len(COMPILED)) == COMPILED
 
 
 def first_difference(ids: Sequence[int], others: Sequence[int]) -> str:

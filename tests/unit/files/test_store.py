@@ -381,12 +381,18 @@ def test_what_is_in_the_way_of_the_cache_is_an_error_for_people(
 
 
 @pytest.mark.parametrize(
-    ("folder", "lock"), [(0o755, 0o644), (0o2775, 0o664), (0o1777, 0o666), (0o700, 0o600)]
+    ("folder", "lock"), [(0o755, 0o600), (0o2775, 0o660), (0o1777, 0o666), (0o700, 0o600)]
 )
 def test_who_may_write_into_the_cache_may_hold_its_locks(folder: int, lock: int, tmp_path: Path) -> None:
-    """Or two users of one cache would be in the same entry at the same time."""
+    """Or two users of one cache would be in the same entry at the same time. Who may only read it may not: they could hold it for good."""
     (tmp_path / "locks").mkdir()
+    earlier = tmp_path / "locks" / f"things-{key_of({'a': '1'})}.lock"
+    earlier.touch()
+    earlier.chmod(0o664 & ~(0o022 & ~folder))
     (tmp_path / "locks").chmod(folder)
     Store(root=tmp_path).cached("things", {"a": "1"}, _fill)
     (held,) = (tmp_path / "locks").iterdir()
+    assert held.stat().st_mode & 0o777 & ~lock == 0
+    held.unlink()
+    Store(root=tmp_path).cached("things", {"a": "1"}, _fill)
     assert held.stat().st_mode & 0o777 == lock

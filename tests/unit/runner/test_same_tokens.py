@@ -54,6 +54,17 @@ def test_another_token_fails_and_shows_the_text(
     assert "at token 3" in caught.value.message
 
 
+def test_a_compiled_tokenizer_is_asked_whatever_its_manifest_calls_it(sample: Path, tmp_path: Path) -> None:
+    manifest = json.loads((sample / "manifest.json").read_text())
+    (tmp_path / "table.dat").write_bytes((sample / manifest["model"]["tokenizer"]).read_bytes())
+    manifest["model"]["tokenizer"] = "table.dat"
+    bundle = Bundle(directory=tmp_path, manifest=manifest)
+    with pytest.raises(VerificationError, match="the bundle's tokenizer makes"):
+        compare_tokens(
+            bundle, source_of(tmp_path, sample_tokenizer()), TEXTS, lambda _, texts: [[0]] * len(texts)
+        )
+
+
 def test_a_bundle_with_the_library_s_own_file_is_not_asked(
     sample: Path, tmp_path: Path, shared_context: HostContext
 ) -> None:

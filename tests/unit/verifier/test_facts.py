@@ -16,7 +16,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.records.report import Verification
 from edgepack.runner.freeze.sample_bundle import sample_model
-from edgepack.verifier.facts import require_facts, require_precision, require_promises
+from edgepack.verifier.facts import not_asked, require_facts, require_precision, require_promises
 
 pytestmark = pytest.mark.tools("gcc")
 
@@ -47,6 +47,20 @@ def test_what_is_so_passes_and_what_could_not_be_compared_is_said(
     # Whoever writes that word into a manifest has no tokenizer compared.
     pruned = altered(bundle, set_model(recipe="pool, prune-vocabulary"))
     assert require_facts(pruned, source)[-1] == "a tokenizer with fewer tokens than the model's"
+
+
+def test_what_its_manifest_keeps_from_being_asked_is_said(bundle: Bundle, source: ModelSource) -> None:
+    given = replace(source, prompts={"query": "query: "})
+    found = Verification(status="passed", same_tokens=4200, prompt_cosine=0.99)
+    assert not_asked(bundle, given, found) == ()
+    lacking = replace(found, same_tokens=0, prompt_cosine=None)
+    assert not_asked(bundle, source, lacking) == ("its tokenizer by itself",)
+    page = altered(bundle, lambda manifest: manifest["runner"].update(command=["node", "node.mjs"]))
+    assert not_asked(page, given, lacking) == (
+        "its tokenizer by itself",
+        "texts after its prompts",
+        "what it does elsewhere than in node",
+    )
 
 
 @pytest.mark.sample(9)

@@ -276,10 +276,10 @@ def test_a_text_after_another_prompt_than_the_models_fails(
 ) -> None:
     asked = []
 
-    def prompted(prompt: str) -> Any:
+    def prompted(prompt: str | None) -> Any:
         def embed(bundle: Bundle, texts: Sequence[str], purpose: str) -> Rows | None:
             asked.append(purpose)
-            return truth([prompt + text for text in texts]) if prompt else None
+            return None if prompt is None else truth([prompt + text for text in texts])
 
         return SimpleNamespace(prompted=embed, tokens=None)
 
@@ -298,7 +298,10 @@ def test_a_text_after_another_prompt_than_the_models_fails(
     assert right.prompt_cosine == pytest.approx(1.0)
     with pytest.raises(VerificationError, match=r"cosine after the model's prompts 0\.\d+ is below 0\.9"):
         verify(bundle, given, exact, options=GATE, program=prompted("zzzzzzzzzz"), context=context)
-    unknown = verify(bundle, given, exact, options=GATE, program=prompted(""), context=context)
+    low = replace(GATE, min_long_cosine=0)  # which limits prompts, too
+    with pytest.raises(VerificationError, match=r"for query is nearer to that without the model's prompt"):
+        verify(bundle, given, exact, options=low, program=prompted(""), context=context)
+    unknown = verify(bundle, given, exact, options=GATE, program=prompted(None), context=context)
     assert unknown.prompt_cosine is None
 
 
