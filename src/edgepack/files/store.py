@@ -30,6 +30,7 @@ _REFUSALS = frozenset(
     | {errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY, errno.ELOOP, errno.ENAMETOOLONG}
 )
 """What the system says of places that cannot be written, or hold something else than they should."""
+DEVICES = Path("/dev")
 WORK = "edgepack-"
 """What the names of work folders begin with, where temporary files go."""
 
@@ -334,8 +335,13 @@ def require_space(path: Path, size: int) -> None:
 
 @contextmanager
 def written_beside(path: Path) -> Iterator[Path]:
-    """A temporary sibling of ``path``, renamed into place when the block ends well and removed when it does not."""
+    """A temporary sibling of ``path``, renamed into place when the block ends well and removed when it does not.
+
+    Raises ``OutputError`` where a device, a pipe or a folder would be replaced, or a link of /dev, which leads to one or to a file.
+    """
     with disk_errors(path):
+        if path.exists() and (not path.is_file() or path.parent.resolve() == DEVICES):
+            raise OutputError(f"{path} is not a file, and would be replaced by one", hint="name a file")
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
         os.close(handle)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import DiskFullError, OutputError
+from edgepack.files import store as store_module
 from edgepack.files.store import (
     ENTRY_FILE,
     Store,
@@ -136,6 +137,27 @@ def test_an_unwritable_place_is_a_clear_error(tmp_path: Path) -> None:
     assert "EDGEPACK_CACHE" in str(caught.value.hint)
     with pytest.raises(OutputError), disk_errors(tmp_path):
         raise PermissionError(errno.EACCES, "Permission denied")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "folder", "link of /dev"])
+def test_written_beside_replaces_nothing_but_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    place = tmp_path / "out.html"
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "link of /dev":
+        monkeypatch.setattr(store_module, "DEVICES", tmp_path)
+        (tmp_path / "redirected").touch()
+        place.symlink_to("redirected")
+    else:
+        os.mkfifo(tmp_path / "pipe" if "link" in kind else place)
+        if "link" in kind:
+            place.symlink_to("pipe")
+    before = place.lstat()
+    with pytest.raises(OutputError, match="is not a file, and would be replaced"), written_beside(place):
+        raise AssertionError
+    assert place.lstat() == before and len([*tmp_path.iterdir()]) == 1 + ("link" in kind)
 
 
 def test_written_beside_replaces_only_when_whole(tmp_path: Path) -> None:
