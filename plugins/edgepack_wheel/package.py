@@ -6,6 +6,7 @@ as the model is, and so is its command, which is the bundle's program.
 
 import keyword
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -25,6 +26,9 @@ VERSION = re.compile(
 )
 """As the version specifiers' specification writes them in their one normal form."""
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+TAKEN = re.compile(
+    r"(python|pip|pypy|wheel|setuptools|numpy|scipy|torch|transformers|onnxruntime|requests|edgepack)[0-9-]*"
+)
 LEVEL = 9
 ABIS = {"aarch64": "arm64_v8a", "x86_64": "x86_64"}
 """Android's processors in tags (PEP 738), for which a libembed needs no C library."""
@@ -69,15 +73,27 @@ class Wheel:
 
     def file_name(self, bundle: Bundle) -> str:
         """E.g. ``all_minilm_l6_v2-1.0-py3-none-manylinux_2_28_x86_64.whl``. Raises ``UsageError``."""
-        name = self.name or name_of_model(bundle)
+        name = self._name(bundle)
         return f"{_module(name)}-{self.version}-py3-none-{'.'.join(self._tags(bundle))}.whl"
 
     def pack(self, bundle: Bundle, destination: Path, *, context: BuildContext) -> None:
         """Write the wheel; the same bundle and version give the same bytes. Raises ``UsageError``."""
         _require_fit(bundle)
-        name = self.name or name_of_model(bundle)
+        name = self._name(bundle)
         info = f"{_module(name)}-{self.version}.dist-info"
         pack_wheel(destination, info, _members(bundle, name, self.version, self._tags(bundle)), level=LEVEL)
+
+    def _name(self, bundle: Bundle) -> str:
+        """Raises ``UsageError`` for a model whose name would put its command or module in the place of Python's own, or of a package that many have."""
+        if self.name:
+            return self.name
+        name = name_of_model(bundle)
+        if TAKEN.fullmatch(name) or _module(name) in sys.stdlib_module_names:
+            raise UsageError(
+                f"a wheel called {name} would replace another package or command",
+                hint='give it a name: [x-wheel] with name = "acme-embeddings"',
+            )
+        return name
 
     def _tags(self, bundle: Bundle) -> Sequence[str]:
         arch = bundle.manifest["target"]["platform"]["arch"]

@@ -44,7 +44,7 @@ def bundle(tmp_path: Path) -> Bundle:
     entry["sha256"] = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
     manifest = {
         "schema": 1, "name": "b", "edgepack": "1", "target": {"name": "t"},
-        "model": {"name": "m", "origin": "o", "dimension": 2, "normalize": True, "file": "file", "tokenizer": "file"},
+        "model": {"name": "m", "origin": "o", "dimension": 2, "normalize": True, "license": None, "precision": "fp32", "file": "file", "tokenizer": "file"},
         "runtime": None, "runner": {"program": "file"}, "golden": "file", "gate": {}, "files": [entry],
     }  # fmt: skip
     write_manifest(folder, manifest)

@@ -4,12 +4,14 @@ import base64
 import binascii
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from edgepack.api import BuildContext, EdgepackError, UsageError
+from edgepack.files.owners import is_ours
 from edgepack_oci.content.reference import DOCKER_HUB
 
 HUB_KEYS = ("https://index.docker.io/v1/", "index.docker.io", DOCKER_HUB)
@@ -50,8 +52,10 @@ def _files() -> Iterator[Path]:
         yield Path(named)
         return
     home = Path.home()
-    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
-        yield Path(runtime) / "containers/auth.json"
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or home)
+    # After su it is another user's.
+    if runtime != home and is_ours(file := runtime / "containers/auth.json", below=runtime):
+        yield file
     yield Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "containers/auth.json"
     yield Path(os.environ.get("DOCKER_CONFIG") or home / ".docker") / "config.json"
 
@@ -105,6 +109,8 @@ def _of_entry(entry: Mapping[str, Any], file: Path) -> Credentials | None:
 
 def _of_helper(helper: str, server: str, context: BuildContext) -> Credentials | None:
     """Credentials from ``docker-credential-HELPER get``; one that knows nothing of the registry is as good as none."""
+    if not re.fullmatch(r"[\w.-]+", helper):
+        raise UsageError(f"{helper!r} names no credential helper", hint="docker-credential-NAME is one")
     program = f"docker-credential-{helper}"
     try:
         said = json.loads(context.run([program, "get"], input=server))

@@ -39,6 +39,9 @@ TAR, TAR_AT = b"ustar", 257
 DEPTH = 2
 """Archives in which a bundle's folder or archive may lie: the layer of an image; an update's payload, in an archive of its own."""
 
+SHOWN = 3
+"""Names of what lies beside a bundle."""
+
 TEXTS = (".txt", ".json")
 """What the names of texts end with."""
 
@@ -130,11 +133,20 @@ def lies_beside(archive: Path, folder: Path, *, most: int | None = None) -> str 
         top = _top(archive, Budget.of(archive, most=most))
         with opened(archive, budget=Budget.of(archive, most=most)) as found:
             members = list(found)
-        files = (member.path for member in members if member.kind != "folder")
-        beside = next((str(path) for path in files if top is None or not path.is_relative_to(top)), None)
+        paths = [member.path for member in members if member.kind != "folder"]
+        others = [path for path in paths if top is None or not path.is_relative_to(top)]
+        if top is not None and (
+            over := next((path for path in others if _lies_over(path, top, folder)), None)
+        ):
+            raise BadArchive(
+                f"it holds {str(over)!r}, which may be laid over the bundle", hint="do not trust this package"
+            )
         if archive.name.lower().endswith(".deb"):
             # It is run as root where the package is installed.
-            return "control.tar" + (f", {beside}" if beside else "")
+            others.insert(0, PurePosixPath("control.tar"))
+        beside = ", ".join(map(str, others[:SHOWN])) or None
+        if more := len(others[SHOWN:]):
+            beside = f"{beside} and {more} more"
         if beside is None and not (
             is_plain_zip(archive)
             if is_zip(archive) or head.startswith(tuple(PROGRAMS))
@@ -145,6 +157,12 @@ def lies_beside(archive: Path, folder: Path, *, most: int | None = None) -> str 
                 hint="unpack it, and name the folder that it gives",
             )
     return beside
+
+
+def _lies_over(path: PurePosixPath, top: PurePosixPath, folder: Path) -> bool:
+    """Whether a path ends as that of a file of the bundle does, with the bundle's folder: pip and npm lay files out by the ends of paths."""
+    ends = (path.parts[at + 1 :] for at, part in enumerate(path.parts) if part == top.name)
+    return any(end and os.path.lexists(folder.joinpath(*end)) for end in ends)
 
 
 def _is_packed(archive: Path, members: Sequence[ArchiveMember], top: PurePosixPath, folder: Path) -> bool:
@@ -171,16 +189,16 @@ def unpack_layers(layers: Sequence[Path], folder: Path) -> None:
     The bundle lies where one of them has the manifest; what is beside it is left out. Raises ``BundleError`` as ``unpack_bundle`` does,
     also where two archives hold the same file. Whether every file is there and right is ``open_bundle``'s to say.
     """
-    tops = []
+    tops, look, lay = [], Budget.of(*layers), Budget.of(*layers)
     for archive in layers:
         with _named(archive):
-            tops.append(_top(archive, Budget.of(archive)))
+            tops.append(_top(archive, look))
     top = next((found for found in tops if found is not None), None)
     if top is None:
         raise BundleError(f"there is no {MANIFEST} in it", hint="it is not a bundle that edgepack packed")
     for archive in layers:
         with _named(archive):
-            _lay_out(archive, folder, top, Budget.of(archive))
+            _lay_out(archive, folder, top, lay)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def components_of(
     found = distinct(
         [
             _edgepack(),
-            _model(source),
+            model_component(source),
             *(_runtime(runtime) if runtime and runtime.library else ()),
             *_with_texts(runner.licenses, {**linked_in, **runner.versions}),
         ]
@@ -106,7 +106,8 @@ def _edgepack() -> Component:
     )
 
 
-def _model(source: ModelSource) -> Component:
+def model_component(source: ModelSource) -> Component:
+    """The model, with the licence text that is shipped."""
     known = (source.license or "").lower()
     return Component(
         name=source.name.rpartition("/")[2],

@@ -61,6 +61,7 @@ _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
     ("target", "platform"): dict,
     ("target", "platform", "os"): str,
     ("target", "platform", "arch"): str,
+    ("target", "platform", "glibc"): (str, type(None)),
     ("target", "extra"): dict,
     ("model", "name"): str,
     ("model", "origin"): str,
@@ -77,6 +78,9 @@ _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
     ("model", "embedder"): str,
     ("model", "vectors_sha256"): str,
     ("model", "source_files"): list,
+    ("model", "warnings"): list,
+    ("model", "license"): (str, type(None)),
+    ("model", "precision"): str,
     ("runtime", "operators"): (list, type(None)),
     ("runtime", "provider"): dict,
     ("runtime", "provider", "libraries"): list,
@@ -95,7 +99,7 @@ _INNER: Mapping[tuple[str, ...], type | tuple[type, ...]] = {
 """Of these, what is there is of that kind."""
 _NEEDED = frozenset(
     {("target", "name"), ("runtime", "version"), ("runtime", "kind")}
-    | {("model", key) for key in ("name", "origin", "dimension", "normalize")}
+    | {("model", key) for key in ("name", "origin", "dimension", "normalize", "license", "precision")}
 )
 """Of those, what every bundle has: reports and tables say it of each."""
 REMAKE = "make the bundle again, or unpack its archive again"
@@ -362,9 +366,14 @@ def _check_kinds(path: Path, manifest: Mapping[str, Any]) -> None:
     for file in manifest["model"].get("source_files", ()):
         if not isinstance(file, dict) or not all(
             isinstance(file.get(key, default), kind)
-            for key, kind, default in (("path", str, None), ("sha256", str, None), ("size", int, 0))
+            for key, kind, default in (("path", str, None), ("sha256", str, None), ("size", int, None))
         ):
             raise BundleError(f"{path}: an entry under source_files is not complete")
+    if not all(isinstance(each, str) for each in manifest["model"].get("warnings", ())):
+        raise BundleError(f"{path}: model.warnings are not words")
+    glibc = manifest["target"].get("platform", {}).get("glibc")
+    if glibc is not None and not re.fullmatch(r"\d{1,4}(\.\d{1,4})+", glibc):
+        raise BundleError(f"{path}: target.platform.glibc is no version")
     # A line of ours begins with it, and a folder in an archive has it.
     name = manifest["name"]
     if (
@@ -474,6 +483,16 @@ def _check_link(directory: Path, name: str, folders: Set[str]) -> None:
         raise BundleError(f"{directory}: {name} is a link that leads out of the bundle", hint=REMAKE)
 
 
+_CAPABILITY = "security.capability"
+
+
+def _attributes(path: Path) -> list[str]:
+    try:
+        return os.listxattr(path, follow_symlinks=False)
+    except OSError:  # a file system without
+        return []
+
+
 def _check_present(directory: Path, path: Path, *, known: Set[str]) -> None:
     """Check that a file of the folder is known, and that its mode lets nobody change it or borrow another's rights."""
     name = path.relative_to(directory).as_posix()
@@ -483,6 +502,11 @@ def _check_present(directory: Path, path: Path, *, known: Set[str]) -> None:
             hint="remove it, or make the bundle again with edgepack bundle",
         )
     mode = path.lstat().st_mode
+    if stat.S_ISREG(mode) and _CAPABILITY in _attributes(path):
+        raise BundleError(
+            f"{directory}: {name} has capabilities, and runs with more rights than its user's",
+            hint=f"setcap -r {path}",
+        )
     # A folder has the set-group bit wherever its parent has it.
     odd = mode & (stat.S_IWOTH if stat.S_ISDIR(mode) else stat.S_IWOTH | stat.S_ISUID | stat.S_ISGID)
     if not stat.S_ISLNK(mode) and (odd or not mode & stat.S_IRUSR):

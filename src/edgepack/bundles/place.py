@@ -14,7 +14,7 @@ from pathlib import Path
 from edgepack.bundles.manifest import MANIFEST
 from edgepack.errors import OutputError
 from edgepack.files.exchange import exchange
-from edgepack.files.store import disk_errors, nearest, written_beside
+from edgepack.files.store import disk_errors, lock_mode, nearest, written_beside
 
 UNFINISHED = ".unfinished"
 """Half made, or to be removed."""
@@ -93,7 +93,7 @@ def held_place(destination: Path, *, waiting: Callable[[], None]) -> Iterator[No
 def _hold(path: Path, waiting: Callable[[], None], opened: list[int]) -> None:
     """Lock the file at ``path``, whose descriptor is then the last of ``opened``: who held it before has removed theirs."""
     while True:
-        opened.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644))
+        opened.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, lock_mode(path.parent)))
         try:
             fcntl.flock(opened[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

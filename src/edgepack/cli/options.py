@@ -95,8 +95,9 @@ def _set_debug(context: click.Context, parameter: click.Parameter, value: bool) 
     if value:
         context.find_root().meta["edgepack.debug"] = True
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format="%(name)s: %(message)s")
-        for noisy in ("httpcore", "filelock"):
-            logging.getLogger(noisy).setLevel(logging.INFO)
+        # httpx shows addresses with what is secret in them.
+        for noisy in ("httpcore", "httpx", "filelock"):
+            logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
 def reading_options(command: Command) -> Command:

@@ -73,10 +73,10 @@ class Budget:
     entries: int
 
     @classmethod
-    def of(cls, archive: Path, *, entries: int = MAX_ENTRIES, most: int | None = None) -> Budget:
-        """Allowance of an archive of this size: ``most`` bytes, where that is said. Raises ``BadArchive``."""
+    def of(cls, *archives: Path, entries: int = MAX_ENTRIES, most: int | None = None) -> Budget:
+        """Allowance of archives of this size, together: ``most`` bytes, where that is said. Raises ``BadArchive``."""
         try:
-            size = archive.stat().st_size
+            size = sum(archive.stat().st_size for archive in archives)
         except OSError as error:
             raise BadArchive(f"it cannot be read: {error.strerror}") from error
         allowed = min(MAX_UNPACKED, max(ALWAYS_ALLOWED, MAX_RATIO * size))

@@ -9,7 +9,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ _REFUSALS = frozenset(
     | {errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY, errno.ELOOP, errno.ENAMETOOLONG}
 )
 """What the system says of places that cannot be written, or hold something else than they should."""
+DEVICES = Path("/dev")
 WORK = "edgepack-"
 """What the names of work folders begin with, where temporary files go."""
 
@@ -120,7 +121,11 @@ class Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Whoever may write into the cache may hold its locks, whatever the umask of who made them.
-            held = FileLock(path, mode=path.parent.stat().st_mode & 0o666 | 0o600).acquire()
+            mode = lock_mode(path.parent)
+            if path.exists() and stat.S_IMODE(path.stat().st_mode) & ~mode:
+                with suppress(PermissionError):  # another's
+                    path.chmod(mode)
+            held = FileLock(path, mode=mode).acquire()
         except FileNotFoundError as error:  # e.g. below /proc, where nobody makes a folder
             hint = "set EDGEPACK_CACHE to a folder that can be made"
             raise OutputError(f"cannot write to {self.root}: {error.strerror}", hint=hint) from error
@@ -154,6 +159,12 @@ class Store:
 def key_of(inputs: Mapping[str, str]) -> str:
     """A digest of inputs that does not depend on their order (160 bits, hexadecimal)."""
     return hashlib.sha256(json.dumps(dict(sorted(inputs.items()))).encode()).hexdigest()[:40]
+
+
+def lock_mode(folder: Path) -> int:
+    """The mode of locks in a folder: who may not write there may not read them either, for then they could hold them."""
+    writers = folder.stat().st_mode & 0o022
+    return 0o600 | writers | writers << 1
 
 
 _ENTRY = re.compile(r"[0-9a-f]{40,64}|\.[0-9a-f]{40,64}-\w+")
@@ -324,8 +335,13 @@ def require_space(path: Path, size: int) -> None:
 
 @contextmanager
 def written_beside(path: Path) -> Iterator[Path]:
-    """A temporary sibling of ``path``, renamed into place when the block ends well and removed when it does not."""
+    """A temporary sibling of ``path``, renamed into place when the block ends well and removed when it does not.
+
+    Raises ``OutputError`` where a device, a pipe or a folder would be replaced, or a link of /dev, which leads to one or to a file.
+    """
     with disk_errors(path):
+        if path.exists() and (not path.is_file() or path.parent.resolve() == DEVICES):
+            raise OutputError(f"{path} is not a file, and would be replaced by one", hint="name a file")
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
         os.close(handle)

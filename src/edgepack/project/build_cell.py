@@ -9,7 +9,9 @@ from typing import Any
 
 import edgepack
 from edgepack import pipeline
+from edgepack.bundles.components import model_component
 from edgepack.bundles.manifest import bundle_name
+from edgepack.bundles.model_section import source_section
 from edgepack.bundles.packages import AXIS as PACKAGE
 from edgepack.bundles.packages import packagers_of
 from edgepack.console import Story
@@ -25,6 +27,7 @@ from edgepack.project.matrix import Cell
 from edgepack.project.remote_results import KIND, offer, take
 from edgepack.project.state_file import is_up_to_date, memory_of, remember
 from edgepack.project.stores import open_shared
+from edgepack.recipes.prepare import texts_of
 from edgepack.recipes.registry import key_of_passes, passes_for
 from edgepack.recorded.beside import record_beside
 from edgepack.records.model import ModelSource
@@ -72,7 +75,7 @@ def _make(order: Job, *, context: HostContext) -> Result:
         else:
             _claim(place, order)
         packagers = packagers_of(target, context)
-        key = _key(source, target, context)
+        key = key_of_cell(source, target, context)
         done = Result(label=cell.label, state="to be made", seconds=0.0, path=place, key=key)
         if order.claims is not None and _is_up_to_date(place, key, order, context=context):
             done = replace(done, state="up to date")
@@ -153,13 +156,19 @@ def _target(cell: Cell, context: HostContext) -> Target:
     return with_reading(context.plugins().target(cell.target, overrides), wanted.reading)
 
 
-def _key(source: ModelSource, target: Target, context: HostContext) -> str:
+def key_of_cell(source: ModelSource, target: Target, context: HostContext) -> str:
     """A digest of all that decides what a bundle is: the model's content, the target, and whose code makes it."""
+    passes = passes_for(source, target.model, context)
+    # The same model at another place is the same.
+    text = model_component(replace(source, origin="")).text
+    shown = {key: value for key, value in source_section(source).items() if key != "origin"}
     said: dict[str, Any] = {
         "model": source_key(source),
+        "shown": {**shown, "text": hashlib.sha256(text).hexdigest()},
         "prompts": dict(source.prompts),
         "target": asdict(replace(target, origin="")),
-        "passes": key_of_passes(passes_for(source, target.model, context), context),
+        "passes": key_of_passes(passes, context),
+        "texts": texts_of(passes),
         "calibration": sha256_of(texts) if (texts := target.model.calibration) and texts.is_file() else "",
         "module": sha256_of(module) if (module := target.module) and module.is_file() else "",
         "packages": {name: context.extensions(PACKAGE)[name].identity for name in target.packages},

@@ -20,6 +20,7 @@ from edgepack.errors import ReproducibilityError
 from edgepack.files.store import LOCKS
 from edgepack.pipeline import Outcome, build
 from edgepack.plugins.context import HostContext, host_context
+from edgepack.recipes.prepare import corpora_of
 from edgepack.records.target import Target
 
 FETCHED = (
@@ -109,8 +110,16 @@ def _build_elsewhere(order: Rebuild, root: Path, context: HostContext) -> None:
         "LC_ALL": "C",
         "TZ": "Asia/Kathmandu",
     }
-    command: list[str | Path] = [sys.executable, "-m", "edgepack.project.rebuild_check", file]
-    context.run(command, cwd=root / "another folder", env=surroundings)
+    command: list[str | Path] = [sys.executable, "-P", "-m", "edgepack.project.rebuild_check", file]
+    context.run(command, cwd=_folder(order.target, root / "another folder"), env=surroundings)
+
+
+def _folder(target: Target, elsewhere: Path) -> Path:
+    """Elsewhere; this folder where a pass reads a file by a relative path, which is part of the recipe that the manifest states."""
+    recipes = (target.model.recipe, target.model.score_recipe)
+    steps = [step for recipe in recipes if isinstance(recipe, tuple) for step in recipe]
+    relative = any(not Path(corpus).is_absolute() for corpus in corpora_of(tuple(steps)))
+    return Path.cwd() if relative else elsewhere
 
 
 def _absolute(target: Target) -> Target:
@@ -125,7 +134,7 @@ def _absolute_values(options: Mapping[str, Any]) -> dict[str, Any]:
     """A word that names a file or folder here names the same one there; anything else is as it is."""
     return {
         key: str(Path(value).absolute())
-        if isinstance(value, str) and "/" in value and Path(value).exists()
+        if isinstance(value, str) and ("/" in value or "." in value) and Path(value).exists()
         else value
         for key, value in options.items()
     }

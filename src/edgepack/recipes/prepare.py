@@ -84,8 +84,7 @@ def prepare_model(
         "format": options.format,
         "isa": " ".join(isa),
         "texts": json.dumps(texts),
-        "corpora": json.dumps([read_texts(Path(corpus)) for corpus in corpora_of(passes)]),
-        **({"words": " ".join(lists)} if (lists := word_lists_of(passes)) else {}),
+        **texts_of(passes),
         "edgepack": version("edgepack"),
         "prepare": PREPARE_SCHEMA,
         **({"runtime": "whole"} if whole_runtime else {}),
@@ -268,6 +267,13 @@ def _ranks_characters(source: ModelSource, passes: tuple[Pass, ...]) -> bool:
     """Whether rows of a table are taken for rare or common otherwise than by their order."""
     ranks = any(step.parameters.get(name) for step in passes for name in ("weighed", "rarity"))
     return ranks and bool(characters_of(source.tokenizer))
+
+
+def texts_of(passes: tuple[Pass, ...]) -> dict[str, str]:
+    """Key of the texts that passes read, of which their parameters have the names alone."""
+    lists = word_lists_of(passes)
+    corpora = json.dumps([read_texts(Path(corpus)) for corpus in corpora_of(passes)])
+    return {"corpora": corpora, **({"words": " ".join(lists)} if lists else {})}
 
 
 def corpora_of(passes: tuple[Pass, ...]) -> list[str]:

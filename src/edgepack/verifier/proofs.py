@@ -86,11 +86,12 @@ def prove_bundle(
     isa: Sequence[str] = (),
     seal: Seal = unsealed,
     known: Known | None = None,
+    anyway: bool = False,
     context: BuildContext,
 ) -> tuple[LevelProof, ...]:
     """Let the bundle embed its golden texts, or those that are ``known``, as on each kind of processor: what was proved, by level.
 
-    ``isa`` names the levels that its runtime has kernels for (empty: all). Raises ``ProofError`` naming level and cosine
+    ``isa`` names the levels that its runtime has kernels for (empty: all), ``anyway`` is for a bundle that may have some and not say so. Raises ``ProofError`` naming level and cosine
     when vectors differ from the golden ones by more than the precision of the model allows, or when the program fails;
     ``MissingToolError`` when the program is for another architecture and there is no emulator. A level that nothing
     here can show is returned as not proved, with the reason.
@@ -120,8 +121,7 @@ def prove_bundle(
                 proved = _lesser(proved, prove_way(_attempt_of(called, run, seal, known, context), under))
             return (proved,)
         return (prove_way(attempt, Way(level=level, by=_interpreter(bundle, context))),)
-    if "name" in runtime or not (runtime or bundle.manifest["runner"].get("by_level")):
-        # Levels are those of ONNX Runtime's kernels, or of the program's own.
+    if not (anyway or _says_levels(bundle)):
         by = HERE if arch == platform.machine() else f"an emulated {arch}"
         return (prove_way(attempt, Way(level=HERE, by=by)),)
     asked: Any = {"arch": arch, "isa": isa, "levels": levels, "context": context}
@@ -132,6 +132,12 @@ def prove_bundle(
         others = prove_levels(_attempt_of(called, run, seal, known, context), name=called.name, **asked)
         proofs = tuple(map(_lesser, proofs, others))
     return proofs
+
+
+def _says_levels(bundle: Bundle) -> bool:
+    """Whether it has kernels for several levels: those of ONNX Runtime, or the program's own."""
+    runtime = bundle.manifest["runtime"] or {}
+    return "name" not in runtime and bool(runtime or bundle.manifest["runner"].get("by_level"))
 
 
 def _interpreter(bundle: Bundle, context: BuildContext) -> str:
@@ -256,7 +262,12 @@ def masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
     (folder / asking).unlink()
     arch = str(architecture(bundle.program))
     mask = replace_getauxval if arch == "aarch64" else replace_cpuid
-    mask(bundle.directory / asking, folder / asking)
+    try:
+        mask(bundle.directory / asking, folder / asking)
+    except ProofError as error:
+        if _says_levels(bundle):
+            raise
+        raise CannotRunHere(error.message) from error
     program = folder / name
     shutil.copyfile(cpuid_hider(arch, context=context), program.with_name(HIDER))
     copy = replace(bundle, directory=folder)

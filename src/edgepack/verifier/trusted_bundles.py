@@ -2,7 +2,6 @@
 
 import os
 from contextlib import suppress
-from pathlib import Path
 
 from edgepack.bundles.manifest import digest
 from edgepack.context import BuildContext
@@ -26,10 +25,8 @@ def remember(digest: str, *, report: str = "", store: Store) -> None:
     A cache that cannot be written forgets it: nothing else fails.
     """
     with suppress(OSError):
-        known = reports_of(digest, store=store)
-        with _kept(store, FOLDER, digest).open("a", encoding="ascii") as kept:
-            if report and report not in known:
-                kept.write(f"{report}\n")
+        new = report and report not in reports_of(digest, store=store)
+        _keep(store, FOLDER, digest, line=f"{report}\n" if new else "")
 
 
 def reports_of(digest: str, *, store: Store) -> frozenset[str]:
@@ -44,7 +41,7 @@ def reports_of(digest: str, *, store: Store) -> frozenset[str]:
 def remember_from_store(report: str, *, store: Store) -> None:
     """Keep the SHA-256 of a report that came from a store whose secret is known here."""
     with suppress(OSError):
-        _kept(store, FROM_STORE, report)
+        _keep(store, FROM_STORE, report)
 
 
 def is_from_store(report: str, *, store: Store) -> bool:
@@ -56,7 +53,7 @@ def is_from_store(report: str, *, store: Store) -> bool:
 def remember_device_record(sha256: str, *, store: Store) -> None:
     """Keep the SHA-256 of a record of devices that was written here, or of a proof (``proof_at``)."""
     with suppress(OSError):
-        _kept(store, DEVICE_RECORDS, sha256)
+        _keep(store, DEVICE_RECORDS, sha256)
 
 
 def is_own_device_record(sha256: str, *, store: Store) -> bool:
@@ -65,17 +62,21 @@ def is_own_device_record(sha256: str, *, store: Store) -> bool:
     return file.is_file() and is_ours(file, below=store.root)
 
 
-def _kept(store: Store, folder: str, name: str) -> Path:
-    """A file that nobody else may write, whatever the umask: what others may have written does not count."""
-    file = store.root / folder / name
+def _keep(store: Store, folder: str, name: str, *, line: str = "") -> None:
+    """Write a file that nobody else may write, whatever the umask. In a folder where others may lay links, nothing is written: what
+    they may have written does not count."""
+    kept = store.root / folder
     store.root.mkdir(parents=True, exist_ok=True)
-    file.parent.mkdir(mode=0o755, exist_ok=True)
-    os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o644))
-    if file.parent.stat().st_uid == os.geteuid():
-        file.parent.chmod(0o755)
-    if file.stat().st_uid == os.geteuid():
-        file.chmod(0o644)
-    return file
+    kept.mkdir(mode=0o755, exist_ok=True)
+    if not kept.is_symlink() and kept.stat().st_uid == os.geteuid():
+        kept.chmod(0o755)
+    if not is_ours(kept, below=store.root):
+        return
+    descriptor = os.open(kept / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            os.fchmod(descriptor, 0o644)
+        file.write(line)
 
 
 def is_made_here(digest: str, *, store: Store) -> bool:

@@ -509,6 +509,13 @@ def test_credentials_of_a_helper(
     (home / "auth.json").write_text(json.dumps({"credHelpers": {registry.host: "safe"}}))
     monkeypatch.setenv("REGISTRY_AUTH_FILE", str(home / "auth.json"))
     assert push([bundle], named, plain_http=False, context=context).layers == {"sent": 5}
+    (home / "auth.json").write_text(json.dumps({"credsStore": "x/../evil"}))
+    refused(
+        lambda: push([bundle], named, plain_http=False, context=context),
+        UsageError,
+        "names no credential",
+        "",
+    )
     (home / "auth.json").write_text(json.dumps({"credsStore": "missing"}))
     refused(
         lambda: push([bundle], named, plain_http=False, context=context), UploadError, "requires a login", ""

@@ -85,6 +85,21 @@ def test_the_wheel_holds_the_bundle_as_it_is(native: Bundle, context: HostContex
     assert digest(open_bundle(unpack_bundle(file, tmp_path / "inside"))) == digest(native)
 
 
+@pytest.mark.parametrize("name", ["org/python3", "Pip", "numpy", "json", "sub-process"])
+def test_a_model_called_as_something_of_pythons_is_no_wheel_unless_it_is_named(
+    name: str, native: Bundle
+) -> None:
+    """Installed, it replaced the environment's interpreter."""
+    bundle = changed(native, "model", name=name)
+    if name == "sub-process":
+        assert create_packager(target()).file_name(bundle).startswith("sub_process-")
+        return
+    with pytest.raises(UsageError, match="would replace"):
+        create_packager(target()).file_name(bundle)
+    named = create_packager(target(own={"name": "acme-embeddings"}))
+    assert named.file_name(bundle).startswith("acme_embeddings-")
+
+
 @pytest.mark.parametrize(
     ("static", "tags"),
     [(True, {"manylinux_2_17_x86_64", "musllinux_1_1_x86_64"}), (False, {"musllinux_1_2_x86_64"})],

@@ -618,6 +618,20 @@ def test_a_plain_zip_is_read_alike_by_its_list_and_from_member_to_member(tmp_pat
     assert not is_plain_zip(other)
 
 
+@pytest.mark.parametrize("other", ["m-1.data/purelib/m/bundle/embed", "x/bundle/embed"])
+def test_a_file_that_an_installer_lays_over_the_bundle_is_refused(tmp_path: Path, other: str) -> None:
+    """pip lays what is under .data over the rest, npm cuts the first part of each path off."""
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle/embed").touch()
+    names = ["m/bundle/manifest.json", "m/bundle/embed", "m/a", "m/b", "m/c", "m/embed", "m/d"]
+    right, wrong = (tmp_path / f"{name}.zip" for name in ("right", "wrong"))
+    right.write_bytes(zipped([Put(name) for name in names]))
+    assert lies_beside(right, tmp_path / "bundle") == "m/a, m/b, m/c and 2 more"
+    wrong.write_bytes(zipped([Put(name) for name in (*names, other)]))
+    with pytest.raises(BundleError, match="may be laid over the bundle"):
+        lies_beside(wrong, tmp_path / "bundle")
+
+
 def test_a_zips_folder_with_content_is_odd(tmp_path: Path) -> None:
     """``java -cp`` runs a class of that name."""
     with zipfile.ZipFile(tmp_path / "made.jar", "w") as made:

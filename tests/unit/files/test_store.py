@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.errors import DiskFullError, OutputError
+from edgepack.files import store as store_module
 from edgepack.files.store import (
     ENTRY_FILE,
     Store,
@@ -136,6 +137,27 @@ def test_an_unwritable_place_is_a_clear_error(tmp_path: Path) -> None:
     assert "EDGEPACK_CACHE" in str(caught.value.hint)
     with pytest.raises(OutputError), disk_errors(tmp_path):
         raise PermissionError(errno.EACCES, "Permission denied")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "folder", "link of /dev"])
+def test_written_beside_replaces_nothing_but_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    place = tmp_path / "out.html"
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "link of /dev":
+        monkeypatch.setattr(store_module, "DEVICES", tmp_path)
+        (tmp_path / "redirected").touch()
+        place.symlink_to("redirected")
+    else:
+        os.mkfifo(tmp_path / "pipe" if "link" in kind else place)
+        if "link" in kind:
+            place.symlink_to("pipe")
+    before = place.lstat()
+    with pytest.raises(OutputError, match="is not a file, and would be replaced"), written_beside(place):
+        raise AssertionError
+    assert place.lstat() == before and len([*tmp_path.iterdir()]) == 1 + ("link" in kind)
 
 
 def test_written_beside_replaces_only_when_whole(tmp_path: Path) -> None:
@@ -359,12 +381,18 @@ def test_what_is_in_the_way_of_the_cache_is_an_error_for_people(
 
 
 @pytest.mark.parametrize(
-    ("folder", "lock"), [(0o755, 0o644), (0o2775, 0o664), (0o1777, 0o666), (0o700, 0o600)]
+    ("folder", "lock"), [(0o755, 0o600), (0o2775, 0o660), (0o1777, 0o666), (0o700, 0o600)]
 )
 def test_who_may_write_into_the_cache_may_hold_its_locks(folder: int, lock: int, tmp_path: Path) -> None:
-    """Or two users of one cache would be in the same entry at the same time."""
+    """Or two users of one cache would be in the same entry at the same time. Who may only read it may not: they could hold it for good."""
     (tmp_path / "locks").mkdir()
+    earlier = tmp_path / "locks" / f"things-{key_of({'a': '1'})}.lock"
+    earlier.touch()
+    earlier.chmod(0o664 & ~(0o022 & ~folder))
     (tmp_path / "locks").chmod(folder)
     Store(root=tmp_path).cached("things", {"a": "1"}, _fill)
     (held,) = (tmp_path / "locks").iterdir()
+    assert held.stat().st_mode & 0o777 & ~lock == 0
+    held.unlink()
+    Store(root=tmp_path).cached("things", {"a": "1"}, _fill)
     assert held.stat().st_mode & 0o777 == lock

@@ -194,6 +194,18 @@ def test_a_kernel_that_is_broken_in_the_library_alone(engine: bool, make: Make, 
 
 
 @needs_avx2
+def test_levels_are_run_of_a_bundle_that_does_not_say_that_it_has_any(
+    make: Make, context: HostContext
+) -> None:
+    """A stranger's manifest left them out, and a program that answers wrongly at one of them was verified."""
+    bundle = make(broken=1)
+    quiet = Bundle(directory=bundle.directory, manifest={**bundle.manifest, "runtime": None})
+    assert list(proved(prove_bundle(quiet, runner(context), levels="here", context=context))) == ["this CPU"]
+    with pytest.raises(ProofError, match="level avx"):
+        prove_bundle(quiet, runner(context), levels="here", anyway=True, context=context)
+
+
+@needs_avx2
 def test_a_level_is_proved_where_both_are(make: Make, context: HostContext) -> None:
     bundle = with_libembed(make("-static"), f"-DBROKEN={NEVER}")
     proofs = prove_bundle(bundle, runner(context), levels="here", context=context)

@@ -7,7 +7,7 @@ from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.confined.limits import MEMORY, limits_for
-from edgepack.verifier.trusted_bundles import is_made_here, may_run, remember
+from edgepack.verifier.trusted_bundles import FOLDER, is_made_here, may_run, remember
 
 
 def bundle_of(name: str, directory: Path = Path("/nowhere")) -> Bundle:
@@ -35,6 +35,19 @@ def test_a_cache_that_cannot_be_written_forgets(tmp_path: Path) -> None:
     store = Store(root=tmp_path / "file")
     remember("0" * 64, store=store)
     assert not is_made_here("0" * 64, store=store)
+
+
+def test_a_link_that_another_user_laid_into_the_cache_is_not_followed(tmp_path: Path) -> None:
+    secret, folder = tmp_path / "secret", tmp_path / "cache" / FOLDER
+    secret.touch(mode=0o600)
+    folder.mkdir(parents=True)
+    (folder / ("0" * 64)).symlink_to(secret)
+    remember("0" * 64, report="1" * 64, store=Store(root=tmp_path / "cache"))
+    assert (secret.read_text(), secret.stat().st_mode & 0o777) == ("", 0o600)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / FOLDER).symlink_to(folder)
+    remember("2" * 64, store=Store(root=tmp_path / "other"))
+    assert [path.name for path in folder.iterdir()] == ["0" * 64]
 
 
 def test_memory_is_limited_where_a_program_uses_what_it_reserves(tmp_path: Path) -> None:

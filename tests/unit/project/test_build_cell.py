@@ -1,0 +1,41 @@
+"""What makes a cell of a project another one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.support.berts import write_bert
+
+from edgepack.models.find.source import ingest
+from edgepack.plugins.context import HostContext
+from edgepack.project.build_cell import key_of_cell
+from edgepack.records.target import Pass
+
+
+def test_a_cell_is_another_one_with_another_licence_or_corpus(tmp_path: Path, context: HostContext) -> None:
+    """A relicensed model was up to date, and shipped under the licence of before."""
+    folder, corpus = tmp_path / "tiny", tmp_path / "corpus.txt"
+    write_bert(folder, num_hidden_layers=1)
+    corpus.write_text("a cat\n")
+    target = context.plugins().target("linux-x86-fast", {})
+    recipe = (Pass(name="prune-vocabulary", parameters={"corpus": str(corpus)}),)
+    pruned = replace(target, model=replace(target.model, recipe=recipe))
+
+    def key() -> str:
+        return key_of_cell(ingest(str(folder), context=context), pruned, context)
+
+    keys = [key()]
+    assert key() == keys[0]
+    for file, text in (
+        (folder / "LICENSE", "MIT"),
+        (folder / "LICENSE", "GPL"),
+        (folder / "README.md", "---\nlicense: mit\n---\n"),
+        (folder / "README.md", "---\nlicense: gpl-3.0\n---\n"),
+        (corpus, "a dog\n"),
+    ):
+        file.write_text(text)
+        keys.append(key())
+    assert len(set(keys)) == len(keys)
+    folder.rename(tmp_path / "elsewhere")
+    (tmp_path / "moved").mkdir()
+    folder = (tmp_path / "elsewhere").rename(tmp_path / "moved/tiny")
+    assert key() == keys[-1]
