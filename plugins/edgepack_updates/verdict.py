@@ -19,6 +19,7 @@ SAME_SCORES = 1e-4
 TAU, BEST = 0.98, 0.99
 """Kendall's tau of the scores, and share of the best texts or labels, from which on a new bundle ranks as the old one."""
 CLAIMED = "not decided: its maker says that vectors are the same to 1e-4, by embedder id and golden vectors; its program was not run"
+PRUNED = "not decided: the built-in texts have vectors that are the same to 1e-4, but one bundle has fewer tokens, and texts with others were not compared"
 SAME_BITS = "the same bits: one index serves both"
 _NOUNS = {None: "embeddings", "rank": "ranking", "classes": "classifying"}
 Outcome = Literal["same", "mixed", "rebuild", "undecided"]
@@ -85,6 +86,8 @@ def judge(
         return _unmeasured(old, new, drift, said_by)
     if _same_bits(old, new) and drift.same_bits:
         return Verdict(outcome="same", says=SAME_BITS)
+    if drift.min_cosine >= AGREE and _other_tokens(old, new):
+        return Verdict(outcome="undecided", says=PRUNED, why=_causes(differs))
     if drift.min_cosine >= AGREE:
         return Verdict(outcome="same", says="the same to 1e-4: an index can stay")
     assert drift.top10_kept is not None and drift.nearest_kept is not None
@@ -101,6 +104,17 @@ def _same_bits(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """By what was written down when they were made: one embedder, and one digest of the golden texts' vectors."""
     one, other = ({each["model"].get(key) for each in (old, new)} for key in ("embedder", "vectors_sha256"))
     return len(one) == len(other) == 1 and not (one | other) & {None, ""}
+
+
+def _other_tokens(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether a pass took tokens from one of them that the other has: a pruned vocabulary keeps those of everyday texts."""
+    pruned = any("prune-vocabulary" in str(each["model"].get("recipe", "")) for each in (old, new))
+    return pruned and _tokenizer(old) != _tokenizer(new)
+
+
+def _tokenizer(manifest: Mapping[str, Any]) -> list[str]:
+    named = manifest["model"].get("tokenizer")
+    return [str(file["sha256"]) for file in manifest["files"] if file["path"] == named]
 
 
 def _causes(differs: Mapping[str, Any]) -> tuple[str, ...]:

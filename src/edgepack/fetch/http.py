@@ -5,15 +5,17 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import queue
 import re
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from edgepack.errors import DownloadError, EdgepackError, UsageError
@@ -30,6 +32,8 @@ T = TypeVar("T")
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 MAX_ANSWER = 64 << 20
 """Bytes that ``ask`` takes at most."""
+LONGEST = 300.0
+"""Seconds until an answer begins, however many bytes come before, and until a short one has ended."""
 LONGEST_PAUSE = 120.0
 """Seconds; a server that asks for more is asked again by the user, not by us."""
 
@@ -163,9 +167,17 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
                 hint="a redirect from elsewhere to a service of this machine is not followed",
             )
 
+    class Client(httpx.Client):
+        """One that waits no longer than ``LONGEST`` for an answer to begin: each byte of its head, or answer before it, is in time."""
+
+        def send(self, request: httpx.Request, **how: Any) -> httpx.Response:
+            if request.method not in ("GET", "HEAD"):  # what is sent may take longer
+                return super().send(request, **how)
+            return in_time(partial(super().send, request, **how), LONGEST)
+
     timeout = httpx.Timeout(policy.read_timeout, connect=policy.connect_timeout)
     try:
-        opened = httpx.Client(
+        opened = Client(
             verify=_certificates(not direct, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")),
             timeout=timeout,
             follow_redirects=True,
@@ -180,6 +192,28 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
         ) from error
     with opened:
         yield opened
+
+
+def in_time(do: Callable[[], T], seconds: float) -> T:
+    """Result of ``do()``, in a thread that is left to itself where it takes longer. Raises ``TryAgain`` then."""
+    done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            done.put((do(), None))
+        except BaseException as error:
+            done.put((None, error))
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        result, problem = done.get(timeout=seconds)
+    except queue.Empty:
+        raise TryAgain(
+            f"no answer has begun after {seconds:.0f} s", hint="try again later", at_most=1
+        ) from None
+    if problem is not None:
+        raise problem
+    return cast("T", result)
 
 
 def ask(
@@ -197,9 +231,11 @@ def ask(
                     f"the answer of {redacted(url)} is compressed ({coding[:20]!r}), which was not asked for",
                     hint="a proxy in between may have compressed it",
                 )
-            answer = bytearray()
+            answer, began = bytearray(), time.monotonic()
             for chunk in response.iter_raw():
                 answer += chunk
+                if time.monotonic() - began > LONGEST:
+                    raise TryAgain(f"the answer has not ended after {LONGEST:.0f} s", at_most=1)
                 if len(answer) > MAX_ANSWER:
                     raise DownloadError(f"the answer of {redacted(url)} is larger than {MAX_ANSWER} bytes")
             return bytes(answer)

@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,17 @@ def require_sealed(file: Path, path: Path, key: PublicKey) -> None:
     _require_key(document, key, path)
     if not key.verifies(_bytes(message, "signature", path), file.read_bytes()):
         raise _wrong(path, key, what=f", or {file.name} was changed")
+
+
+def is_of_another(path: Path, key: PublicKey) -> bool:
+    """Whether something lies there that is not, by its own word, a signature by this key."""
+    if not os.path.lexists(path):
+        return False
+    try:
+        _require_key(_read(path), key, path)
+    except SignatureError:
+        return True
+    return False
 
 
 def _file(hint: str, content: Mapping[str, Any]) -> bytes:

@@ -13,6 +13,7 @@ from edgepack.errors import OutputError, SignatureError, UsageError
 from edgepack.files.store import written_beside
 from edgepack.records.bundle import Bundle
 from edgepack.signing.envelope import (
+    is_of_another,
     is_statement,
     open_statement,
     require_sealed,
@@ -53,12 +54,15 @@ def sign_path(path: Path, key: PrivateKey, *, force: bool = False, context: Buil
     if path.is_file():
         return [sign_file(path, key, force=force)]
     bundle = open_bundle(path)
-    archive = archive_of(path)
+    archive, provenance = archive_of(path), provenance_file(path)
+    for file in (archive, provenance):
+        if file.is_file() and not force and is_of_another(signature_of(file), key.public):
+            raise OutputError(f"{signature_of(file)} is another signer's", hint="--force replaces it")
     made = [_put(path / SIGNATURE, sealed_statement(statement_of(bundle), key), force=force)]
     if archive.is_file():
         pack(bundle, archive, context=context)
         made += [archive, sign_file(archive, key)]
-        if (provenance := provenance_file(path)).is_file():
+        if provenance.is_file():
             restate(provenance, archive)
             made += [provenance, sign_file(provenance, key)]
     return made

@@ -139,6 +139,22 @@ def test_the_same_bits_serve_one_index(made: Make, context: HostContext, noise: 
     assert "bits" not in other.verdict.says
 
 
+def test_an_index_of_other_tokens_may_not_stay_by_everyday_texts() -> None:
+    """Of words that the built-in texts have not a pruned vocabulary makes other vectors."""
+
+    def manifest(recipe: str, sha256: str) -> dict[str, Any]:
+        model = {"dimension": 8, "normalize": True, "recipe": recipe, "tokenizer": "t"}
+        return {"model": model, "files": [{"path": "t", "sha256": sha256}]}
+
+    near = Drift(by="programs", texts=212, mean_cosine=1, min_cosine=1, largest_difference=0)
+    whole, pruned = manifest("int8", "1"), manifest("prune-vocabulary, int8", "2")
+    for old, new in ((whole, pruned), (pruned, whole), (pruned, manifest("prune-vocabulary, int8", "3"))):
+        said = judge(old, new, near, {}, said_by=())
+        assert said.outcome == "undecided" and "one bundle has fewer tokens" in said.says
+    assert judge(pruned, pruned, near, {}, said_by=()).outcome == "same"
+    assert judge(whole, manifest("int8", "2"), near, {}, said_by=()).outcome == "same"
+
+
 def test_vectors_of_another_length_are_not_the_same(made: Make, context: HostContext) -> None:
     """A cosine says nothing of it, nor do vectors that were scaled to length 1; an inner product does."""
     exact = {"embedder": "1", "vectors_sha256": "2"}

@@ -6,8 +6,10 @@ import gzip
 import hashlib
 import os
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -514,3 +516,31 @@ def test_this_machine_is_known_however_it_is_written() -> None:
     assert [host for host in HERE.split() if not http.leads_here(host)] == []
     elsewhere = ("example.com", "8.8.8.8", "10.0.0.1", "localhost.example", "2001:db8::1", "", "-", "a" * 300)
     assert [host for host in elsewhere if http.leads_here(host)] == []
+
+
+@pytest.mark.parametrize("sent", [b"HTTP/1.1 103 Early Hints\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: ", b""])
+def test_an_answer_that_never_begins_is_given_up(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte of it was in time: it held a command for good."""
+    monkeypatch.setattr(http, "LONGEST", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            there, _ = listening.accept()
+            with there, suppress(OSError):
+                there.sendall(sent)
+                while True:
+                    there.sendall(sent if sent.endswith(b"\r\n\r\n") else b"a" * bool(sent))
+                    time.sleep(0.02)
+
+        threading.Thread(target=drip, daemon=True).start()
+        with pytest.raises(DownloadError, match="no answer has begun after"):
+            http.ask(f"http://127.0.0.1:{listening.getsockname()[1]}/")
+
+
+def test_a_short_answer_that_never_ends_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = server.on("/listing", page("[]"))
+    assert http.ask(url) == b"[]"
+    monkeypatch.setattr(http, "in_time", lambda do, seconds: do())
+    monkeypatch.setattr(http, "LONGEST", -1.0)
+    with pytest.raises(DownloadError, match="has not ended"):
+        http.ask(url)

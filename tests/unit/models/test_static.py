@@ -152,6 +152,28 @@ def test_what_is_no_static_model_is_refused(tmp_path: Path, context: HostContext
         static_table(ingest(str(write_model(tmp_path / "bert")), context=context))
 
 
+def test_of_two_tables_it_is_the_one_that_modules_json_names(tmp_path: Path, context: HostContext) -> None:
+    folder = write_module(tmp_path / "model", place="0_StaticEmbedding")
+    write_model2vec(folder, {"embeddings": -table()})
+    source = ingest(str(folder), context=context)
+    np.testing.assert_array_equal(static_table(source).vectors, table())
+    assert source.weights == folder / "0_StaticEmbedding/model.safetensors"
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_two_files_that_say_otherwise_of_the_length_are_refused(
+    tmp_path: Path, context: HostContext, normalize: bool
+) -> None:
+    from edgepack.records.target import Reading
+
+    folder = write_module(tmp_path / "model", normalize=normalize)
+    write_model2vec(folder, normalize=not normalize)
+    with pytest.raises(ModelError, match=r"config\.json says normalize .*, and modules\.json has"):
+        ingest(str(folder), context=context)
+    said = ingest(str(folder), reading=Reading(normalize=normalize), context=context)
+    assert said.pooling.normalize == normalize
+
+
 def test_pooling_otherwise_is_refused(tmp_path: Path, context: HostContext) -> None:
     from edgepack.records.target import Reading
 

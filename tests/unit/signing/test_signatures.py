@@ -79,6 +79,22 @@ def test_the_archive_beside_has_the_signature_in_it_and_one_of_its_own(
         python_api.check_signature(archive, key=tmp_path / "key.pub")
 
 
+def test_another_signers_signature_of_the_archive_is_not_replaced(
+    tmp_path: Path, folder: Path, key: PrivateKey, context: HostContext
+) -> None:
+    archive = tmp_path / "sample.tar.zst"
+    pack(open_bundle(folder), archive, context=context)
+    sign_file(archive, key_in(tmp_path, ROTATED))
+    before = archive.read_bytes(), signature_of(archive).read_bytes()
+    with pytest.raises(OutputError, match=r"sample\.tar\.zst\.sigstore\.json is another signer's"):
+        python_api.sign(folder, key=tmp_path / "key.key")
+    assert (archive.read_bytes(), signature_of(archive).read_bytes()) == before
+    assert not (folder / SIGNATURE).exists()
+    python_api.sign(folder, key=tmp_path / "key.key", force=True)
+    python_api.sign(folder, key=tmp_path / "key.key")
+    python_api.check_signature(archive, key=tmp_path / "key.pub")
+
+
 def test_an_archive_may_be_signed_alone(
     tmp_path: Path, folder: Path, key: PrivateKey, context: HostContext
 ) -> None:

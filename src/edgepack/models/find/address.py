@@ -2,6 +2,7 @@
 
 import json
 import re
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,7 +195,8 @@ def _seen(base: str, names: Iterable[str], context: BuildContext) -> dict[str, s
             raise
         context.note("the server cannot be reached; using the last download")
         return last
-    seen = {wanted[url]: file.validator for url, file in found.items()}
+    # What does not say whether it has changed is another one each time.
+    seen = {wanted[url]: file.validator or secrets.token_hex(16) for url, file in found.items()}
     with written_beside(remembered) as temporary:
         temporary.write_text(json.dumps(seen))
     return seen

@@ -38,7 +38,7 @@ def collect(
         return
     decision = decide(read, asked)
     if decision.kind == "static":
-        place = static_folder(there, model)
+        place = static_folder(read, there, model)
         for name in {f"{place}tokenizer.json", f"{place}model.safetensors"} - set(
             hub_layout.descriptions(there)
         ):

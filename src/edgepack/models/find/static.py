@@ -34,16 +34,14 @@ def read_static_folder(folder: ModelFolder, card: ModelCard, asked: ModelRequest
         raise UnsupportedModelError(
             f"{name} is a static model, which has no pooling but mean", hint="leave --pooling out"
         )
-    named = f"{static_folder(folder.names, name)}tokenizer.json"
+    named = f"{static_folder(folder, folder.names, name)}tokenizer.json"
     tokenizer = folder.directory / named
     weights = tokenizer.with_name("model.safetensors")
     file = folder.tensors(weights)
     table = table_name(file)
     model2vec = table == EMBEDDINGS
-    normalize = normalizes(folder, model2vec=model2vec)
-    pooling = Pooling(
-        normalize=normalize if reading.normalize is None else reading.normalize, cut=cut_of(folder)
-    )
+    normalize = normalizes(folder, model2vec=model2vec, asked=reading.normalize)
+    pooling = Pooling(normalize=normalize, cut=cut_of(folder))
     prompts = read_prompts(folder)
     precision = PRECISIONS.get(file.tensors[table].dtype, FULL_PRECISION)
     opened = open_tokenizer(tokenizer)

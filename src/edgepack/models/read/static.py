@@ -22,8 +22,6 @@ STATIC = "static-embedding"
 UNKNOWN = "unknown_token_id"
 """In that configuration: the token that does not count where others do; ``null``: all count."""
 MODULE = "StaticEmbedding"
-FOLDERS = ("", "0_StaticEmbedding/")
-"""Where sentence-transformers puts the module's files: now beside modules.json, before 5.0 in a folder."""
 WEIGHT, EMBEDDINGS, MAPPING, WEIGHTS = "embedding.weight", "embeddings", "mapping", "weights"
 MODEL2VEC_LENGTH = 512
 """Tokens, where config.json does not say it."""
@@ -65,14 +63,15 @@ def is_static(folder: ModelFolder) -> bool:
     return named == "model2vec" or (named is None and "embedding_dtype" in config)
 
 
-def static_folder(names: Iterable[str], model: str) -> str:
-    """Subfolder of a model's folder with table and tokenizer: one of ``FOLDERS``. Raises ``ModelError``."""
-    there = set(names)
-    for folder in FOLDERS:
-        if {f"{folder}model.safetensors", f"{folder}tokenizer.json"} <= there:
-            return folder
+def static_folder(folder: ModelFolder, names: Iterable[str], model: str) -> str:
+    """Subfolder with table and tokenizer, of a model's folder that has (or is to have) files of these names: the one that modules.json
+    names, before sentence-transformers 5.0 ``0_StaticEmbedding/``, or the folder itself. Raises ``ModelError``."""
+    place = folder.modules[0].folder.strip("/") if folder.modules else ""
+    place += "/" * bool(place)
+    if {f"{place}model.safetensors", f"{place}tokenizer.json"} <= set(names):
+        return place
     raise ModelError(
-        f"{model} has no model.safetensors with a tokenizer.json beside it",
+        f"{model} has no {place}model.safetensors with a tokenizer.json beside it",
         hint="a static model has both; StaticModel.from_pretrained(F).save_pretrained(F) of model2vec writes them",
     )
 
@@ -121,16 +120,24 @@ def table_name(file: TensorFile) -> str:
     )
 
 
-def normalizes(folder: ModelFolder, *, model2vec: bool) -> bool:
-    """Whether vectors get length 1. Raises ``UnsupportedModelError`` for modules that a bundle cannot do."""
+def normalizes(folder: ModelFolder, *, model2vec: bool, asked: bool | None) -> bool:
+    """Whether vectors get length 1, as was ``asked`` or the model says. Raises ``UnsupportedModelError`` for modules that a bundle cannot do, ``ModelError`` where two files differ."""
     kinds = folder.kinds or (MODULE,)
     if kinds not in ((MODULE,), (MODULE, "Normalize")):
         raise UnsupportedModelError(
             f"modules.json requires {' and '.join(kinds[1:])} behind {MODULE}, which bundles do not support",
             hint=f"edgepack takes static models of {MODULE} and, if need be, Normalize",
         )
+    if asked is not None:
+        return asked
     said = kinds[-1] == "Normalize"
-    return bool(folder.config.get("normalize", said)) if model2vec else said
+    named = bool(folder.config.get("normalize", said)) if model2vec else said
+    if folder.modules is not None and named != said:
+        raise ModelError(
+            f"config.json says normalize {str(named).lower()}, and modules.json has {'a' if said else 'no'} Normalize: model2vec and sentence-transformers make other vectors",
+            hint="--normalize or --no-normalize decides it",
+        )
+    return named
 
 
 def longest_text(folder: ModelFolder, tokenizer: str, *, model2vec: bool) -> int:

@@ -1,6 +1,7 @@
 """Models at an address."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,12 +60,17 @@ def test_an_archive(
     assert server.paths() == [f"/models/{name}"]
 
 
-def test_an_archive_that_changed_is_fetched_again(server: Server, model: Path, online: HostContext) -> None:
-    url = server.on("/m.zip", file(zipped(files_of(model)), etag='"1"'))
+@pytest.mark.parametrize("etags", [('"1"', '"2"'), (None, None)])
+def test_an_archive_that_changed_is_fetched_again(
+    etags: tuple[str | None, ...], server: Server, model: Path, online: HostContext
+) -> None:
+    """Of a server that does not say so, too."""
+    url = server.on("/m.zip", file(zipped(files_of(model)), etag=etags[0]))
     assert ingest(url, context=online).max_length == 32
     write_json(model / "sentence_bert_config.json", {"max_seq_length": 16})
-    server.on("/m.zip", file(zipped(files_of(model)), etag='"2"'))
+    server.on("/m.zip", file(zipped(files_of(model)), etag=etags[1]))
     assert ingest(url, context=online).max_length == 16
+    assert ingest(url, context=replace(online, offline=True)).max_length == 16
 
 
 def test_a_server_that_is_down_does_not_stop_a_second_build(
