@@ -123,6 +123,8 @@ def added_tokens(said: Said) -> list[AddedToken]:
     found = [_token(listed[number]) for number in sorted(listed, key=int)]
     named = [said[role] for role in ROLES if said.get(role)]
     further = said.get("additional_special_tokens") or said.get("extra_special_tokens") or ()
+    # Since transformers 5 these have names of their own.
+    further = further.values() if isinstance(further, Mapping) else further
     found += [_token(each) for each in (*named, *further)]
     found += [AddedToken(each, normalized=True, special=False) for each in said.get("added", ())]
     by_content: dict[str, AddedToken] = {}

@@ -40,7 +40,8 @@ def warnings(model: Path, *, pairs: bool = False) -> tuple[str, ...]:
     ],
 )
 def test_settings_that_tokenizer_json_contradicts(model: Path, said: dict[str, Any], words: str) -> None:
-    write_json(model / "tokenizer_config.json", BERT)
+    further = {"extra_special_tokens": {"image_token": "<image>"}}
+    write_json(model / "tokenizer_config.json", BERT | further)
     assert warnings(model) == ()
     write_json(model / "tokenizer_config.json", {**BERT, **said})
     with pytest.raises(ModelError) as caught:
