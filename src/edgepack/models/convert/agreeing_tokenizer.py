@@ -92,7 +92,7 @@ def _differences(
     family.steps(tokenizer, said, charsmap)
     ends = {role: content_of(said[role]) for role in ENDS if role in family.specials}
     absent = [role for role, token in ends.items() if tokenizer.token_to_id(token) is None]
-    if stated.keys() & set(absent):
+    if absent and (named or stated.keys() & set(absent)):
         raise _contradiction(f"{ends[absent[0]]!r} is no token ({absent[0]})")
     if not absent:
         tokenizer.post_processor = family.frame(tokenizer, said)

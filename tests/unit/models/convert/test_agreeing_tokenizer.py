@@ -34,6 +34,7 @@ def warnings(model: Path, *, pairs: bool = False) -> tuple[str, ...]:
         ({"tokenize_chinese_chars": False}, "normalized as"),
         ({"sep_token": "[PAD]"}, "framed as"),
         ({"cls_token": "[NO]"}, "'[NO]' is no token (cls_token)"),
+        ({"tokenizer_class": "MPNetTokenizer"}, "'<s>' is no token (bos_token)"),
         ({"unk_token": "[PAD]"}, "an unknown word is '[UNK]' or '[PAD]'"),
         ({"pad_token": "hello"}, "'hello' is a special token by the one alone"),
         ({"do_lower_case": [1]}, "make no tokenizer"),
