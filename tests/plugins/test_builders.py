@@ -105,7 +105,7 @@ def test_what_is_missing_is_told_and_the_recipe_checked_before_the_model_is_soug
         monkeypatch,
         ("options=lambda: OPTIONS", "options=lambda: OPTIONS, missing=lambda target: ['zig']"),
     )
-    (kept.root / "runner").mkdir(parents=True, exist_ok=True)
+    (kept.root / "runner" / ("0" * 40)).mkdir(parents=True, exist_ok=True)
     with host_context(story=Story(), offline=True, store=kept) as context:
         with pytest.raises(DownloadError, match="all-MiniLM"):
             build(

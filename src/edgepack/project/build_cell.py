@@ -66,7 +66,7 @@ def _make(order: Job, *, context: HostContext) -> Result:
     context = replace(context, store=replace(context.store, shared=shared))
     context.story.plan(0)
     with context.story.step("inputs"):
-        target = _target(cell, context)
+        target = target_of(cell, context)
         source = ingest(cell.wanted.model, reading=target.model.reading, context=context)
         output = Path(cell.wanted.output)
         place = output / bundle_name(source.name, target.name)
@@ -111,7 +111,7 @@ def settle(result: Result, order: Job, *, context: HostContext) -> Result:
     if _is_up_to_date(result.path, result.key, order, context=context):
         return replace(result, state="up to date")
     shared = open_shared(str(order.store), context=context)
-    packagers = packagers_of(_target(order.cell, context), context)
+    packagers = packagers_of(target_of(order.cell, context), context)
     if not take(result.path, result.key, packagers=packagers, shared=shared, context=context):
         raise OutputError(
             f"the store {shared.url} does not give back what a worker put there",
@@ -148,12 +148,19 @@ def _claim(place: Path, order: Job) -> None:
             ) from None
 
 
-def _target(cell: Cell, context: HostContext) -> Target:
+def target_of(cell: Cell, context: HostContext) -> Target:
     wanted = cell.wanted
     overrides = overrides_of(
         wanted.settings, recipe=wanted.recipe, gate=wanted.gate, packages=wanted.packages
     )
-    return with_reading(context.plugins().target(cell.target, overrides), wanted.reading)
+    target = with_reading(context.plugins().target(cell.target, overrides), wanted.reading)
+    if target.options.get("require_signature"):
+        # It runs with its signature alone, and workers do not have the key.
+        raise UsageError(
+            f"target {target.name} has require_signature, and a project's bundles are signed when all are made",
+            hint=f"edgepack bundle --target {target.name} --sign KEY makes this one",
+        )
+    return target
 
 
 def key_of_cell(source: ModelSource, target: Target, context: HostContext) -> str:

@@ -3,12 +3,25 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from tests.support.berts import write_bert
 
+from edgepack.errors import UsageError
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
-from edgepack.project.build_cell import key_of_cell
+from edgepack.project.build_cell import key_of_cell, target_of
+from edgepack.project.file import Wanted
+from edgepack.project.matrix import Cell
 from edgepack.records.target import Pass
+
+
+def test_a_bundle_that_requires_a_signature_is_for_another_command(
+    tmp_path: Path, context: HostContext
+) -> None:
+    """It ended with the advice to do what had been done."""
+    wanted = Wanted(targets=("linux-x86-min",), settings={"require_signature": str(tmp_path / "team.pub")})
+    with pytest.raises(UsageError, match="signed when all are made"):
+        target_of(Cell(wanted=wanted, target="linux-x86-min"), context)
 
 
 def test_a_cell_is_another_one_with_another_licence_or_corpus(tmp_path: Path, context: HostContext) -> None:
