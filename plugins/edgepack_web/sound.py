@@ -1,7 +1,7 @@
 """A finished page read again: whether what browsers are sent says what the manifest says, which alone is compared with the model."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from edgepack.api import Bundle, PreparedModel, RuntimeArtifact, Target
@@ -26,8 +26,24 @@ class PageCheck:
         listed = {str(file["path"]) for file in bundle.manifest["files"]}
         if DOCUMENT not in listed:
             return None
-        page = parse_foreign(read_foreign(bundle.directory / DOCUMENT, most=MOST))
+        page = _page(bundle)
         return [*_differences(page, bundle.manifest["model"]), *_other_copies(bundle, listed)]
+
+    def forms(self, bundle: Bundle, /) -> Mapping[str, Mapping[str, bytes]]:
+        """A page with each of its runtimes alone, and with what browsers without relaxed SIMD take; not those for a GPU."""
+        page = _page(bundle) if (bundle.directory / DOCUMENT).is_file() else {}
+        first, *others = [each for each in page.get("runtimes", ()) if not each.get("gpu")] or [{}]
+        forms = {f"with its runtime {number}": each for number, each in enumerate(others, start=2)}
+        if "relaxed" in first:
+            forms["without relaxed SIMD"] = {key: value for key, value in first.items() if key != "relaxed"}
+        return {
+            name: {DOCUMENT: json.dumps({**page, "runtimes": [each]}).encode()}
+            for name, each in forms.items()
+        }
+
+
+def _page(bundle: Bundle) -> Any:
+    return parse_foreign(read_foreign(bundle.directory / DOCUMENT, most=MOST))
 
 
 def _differences(page: Any, model: Any) -> Iterator[str]:
@@ -40,6 +56,9 @@ def _differences(page: Any, model: Any) -> Iterator[str]:
         (("model", "matryoshka"), model.get("matryoshka")),
         (("tokenizer", "table", "path"), model.get("tokenizer")),
     )
+    runtimes = _at(page, ("runtimes",))
+    if not isinstance(runtimes, list) or not all(isinstance(each, dict) for each in runtimes):
+        yield f"{DOCUMENT} has no list of runtimes"
     parts = _at(page, ("model", "parts"))
     pieces = [_at(part, ("path",)) for part in parts] if isinstance(parts, list) else None
     found = [

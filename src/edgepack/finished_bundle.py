@@ -19,13 +19,14 @@ from edgepack.errors import (
     BundleError,
     EdgepackError,
     NotVerifiedError,
+    ProofError,
     SignatureError,
     UsageError,
 )
 from edgepack.files.elf import architecture
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.models.find.source import ingest
-from edgepack.plugins.checks import require_sound
+from edgepack.plugins.checks import forms_of, require_sound
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription, DeviceFailure, DeviceProof, DeviceResult, OnDevices
@@ -47,7 +48,7 @@ from edgepack.toml_schema import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.command import has_provider
 from edgepack.verifier.confined.module_process import module_of
-from edgepack.verifier.copies import require_used_files
+from edgepack.verifier.copies import linked_copy, require_used_files
 from edgepack.verifier.facts import (
     given_by_bundle,
     not_asked,
@@ -56,7 +57,7 @@ from edgepack.verifier.facts import (
     require_promises,
 )
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.proofs import Known, prove_bundle, require_bits
+from edgepack.verifier.proofs import Known, prove_bundle, require_bits, require_known
 from edgepack.verifier.run import BundleRunner
 from edgepack.verifier.texts.drawn import new_seed
 from edgepack.verifier.trusted_bundles import (
@@ -158,6 +159,8 @@ def verify_again(
                 require_promises(bundle, found)
                 said = (*said, *not_asked(bundle, source, found))
                 found = replace(_at_all_levels(bundle, runner, found, options, context), said=said)
+                if found.status == "passed":
+                    _require_other_forms(bundle, runner, options, context)
             found = replace(found, said=(*found.said, *opened.unseen))
             require_used_files(bundle, runner.embed, context=context)
             runner.require_server(bundle)
@@ -345,10 +348,7 @@ def _at_all_levels(
         return found
     if has_provider(bundle):  # a GPU has no levels
         return found
-    texts = verification_texts()
-    vectors = runner.embed(bundle, texts)
-    exact = digest_of(vectors) if "vectors_sha256" in bundle.manifest["model"] else ""
-    known = Known(texts=texts, vectors=vectors, tolerance=options.min_processor_cosine, digest=exact)
+    known = _known(bundle, runner, options)
     alone = {key: value for key, value in bundle.manifest["runner"].items() if key != "library"}
     program = replace(bundle, manifest={**bundle.manifest, "runner": alone})
     isa = tuple(bundle.manifest["target"]["platform"].get("isa", ()))
@@ -365,6 +365,35 @@ def _at_all_levels(
     context.note(f"at the CPU levels {', '.join(proof.level for proof in ran)}: cosine {lowest:.4f} at least")
     cosine = lowest if found.processor_cosine is None else min(lowest, found.processor_cosine)
     return replace(found, levels=tuple(proof.level for proof in ran), processor_cosine=cosine)
+
+
+def _known(bundle: Bundle, runner: BundleRunner, options: ModelOptions) -> Known:
+    """Vectors that the bundle has to give however it is run."""
+    texts = verification_texts()
+    vectors = runner.embed(bundle, texts)
+    exact = digest_of(vectors) if "vectors_sha256" in bundle.manifest["model"] else ""
+    return Known(texts=texts, vectors=vectors, tolerance=options.min_processor_cosine, digest=exact)
+
+
+def _require_other_forms(
+    bundle: Bundle, runner: BundleRunner, options: ModelOptions, context: HostContext
+) -> None:
+    """Run what other devices than this host take of the bundle. Raises ``ProofError`` where a form fails or gives other vectors."""
+    forms = forms_of(bundle, context=context)
+    known = _known(bundle, runner, options) if forms else None
+    for name, files in forms.items():
+        assert known is not None
+        copy = replace(bundle, directory=linked_copy(bundle, "form-", context=context))
+        for path, content in files.items():
+            (copy.directory / path).unlink()
+            (copy.directory / path).write_bytes(content)
+        where = f"{bundle.name} ({name})"
+        try:
+            vectors = runner.embed(copy, known.texts)
+        except ProofError as error:
+            raise ProofError(f"{where} does not run: {error.message}", hint=error.hint) from error
+        require_known(bundle, known, vectors, where=where)
+        context.note(f"the same vectors {name}")
 
 
 def check_signature(path: Path, asked: VerifyOptions, *, context: HostContext) -> Signed:

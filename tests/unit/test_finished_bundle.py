@@ -1,5 +1,6 @@
 """A bundle that was made earlier: its model is read as was said here, never as a stranger says; a proof on a device is of that device, as long as it holds."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 from tests.support.device_records import result
 from tests.support.signed import key_in, write_small_bundle
 
+from edgepack.bundles.manifest import open_bundle
 from edgepack.device.record import record_file_of
 from edgepack.device.session import Address
-from edgepack.errors import BundleError, VerificationError
-from edgepack.finished_bundle import Built, prove_built, reading_of
+from edgepack.errors import BundleError, ProofError, VerificationError
+from edgepack.finished_bundle import OWN_LIMITS, Built, _require_other_forms, prove_built, reading_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import UNSAID, Reading
@@ -112,3 +114,30 @@ def test_a_proof_is_of_the_device_at_that_address(devices: Devices) -> None:
     assert [devices.prove("exec:two"), devices.prove("exec:two")] == ["passed", "up to date"]
     devices.said["exec:two"] = "A Board 5"
     assert devices.prove("exec:two") == "passed"
+
+
+@pytest.mark.parametrize(("other", "words"), [([0.0, 1.0], "differ from"), (None, "does not run: it ended")])
+def test_each_form_of_a_bundle_gives_its_vectors(
+    other: list[float] | None,
+    words: str,
+    tmp_path: Path,
+    context: HostContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = open_bundle(write_small_bundle(tmp_path / "bundle"))
+    forms = {"without SIMD": {"golden.json": b"other"}}
+    monkeypatch.setattr("edgepack.finished_bundle.forms_of", lambda bundle, *, context: forms)
+
+    def embed(answer: list[float] | None) -> Any:
+        def vectors(bundle: Bundle, texts: Sequence[str]) -> list[list[float]]:
+            if (bundle.directory / "golden.json").read_bytes() != b"other":
+                return [[1.0, 0.0]] * len(texts)
+            if answer is None:
+                raise ProofError("it ended")
+            return [answer] * len(texts)
+
+        return SimpleNamespace(embed=vectors)
+
+    _require_other_forms(made, embed([1.0, 0.0]), OWN_LIMITS, context)
+    with pytest.raises(ProofError, match=rf"\(without SIMD\).*({words})"):
+        _require_other_forms(made, embed(other), OWN_LIMITS, context)

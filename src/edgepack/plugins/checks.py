@@ -1,6 +1,6 @@
 """Whether model and runtime fit, before a bundle is made of them: edgepack's own check, and those of plugins."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from edgepack.context import BuildContext, Extension
@@ -33,6 +33,27 @@ class BundleCheck(Protocol):
         """Faults of a finished bundle, a sentence each: any refuses the bundle. ``None``: the check does not apply.
         May raise ``ValueError``, ``OSError`` or ``RecursionError`` for files that are not what they should be.
         """
+
+
+Form = Mapping[str, bytes]
+"""Files that stand in the place of a bundle's own, by their paths in it."""
+
+
+class FormCheck(Protocol):
+    """Another such part: the forms of a bundle that other devices than this host take. `edgepack verify --run` runs each, and compares vectors."""
+
+    def forms(self, bundle: Bundle, /) -> Mapping[str, Form]:
+        """By names in words; of a bundle that is sound."""
+
+
+def forms_of(bundle: Bundle, *, context: BuildContext) -> dict[str, Form]:
+    """All that checks know. Raises ``PluginError`` for a check that fails."""
+    forms: dict[str, Form] = {}
+    for name, found in context.extensions(AXIS).items():
+        if (look := getattr(found.make(), "forms", None)) is not None:
+            with blamed_on(found.plugin, f"check {name}"):
+                forms |= look(bundle)
+    return forms
 
 
 def require_sound(bundle: Bundle, *, context: BuildContext) -> None:

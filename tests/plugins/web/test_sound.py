@@ -10,7 +10,7 @@ import brotli
 import pytest
 
 from edgepack.errors import VerificationError
-from edgepack.plugins.checks import require_sound
+from edgepack.plugins.checks import forms_of, require_sound
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 
@@ -34,6 +34,7 @@ PAGE: dict[str, Any] = {
         "parts": [{"path": "assets/model-1.bin"}],
     },
     "tokenizer": {"kind": "wordpiece", "table": {"path": "assets/tokenizer.table"}},
+    "runtimes": [{"name": "engine", "wasm": {"path": "a"}, "relaxed": {"path": "b"}}],
 }
 
 
@@ -63,6 +64,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "model.batchDependent": lambda page: page["model"].update(batchDependent=0),
     "model.parts": lambda page: page["model"].update(parts="model"),
     "model.dimension": lambda page: page.update(model=None),
+    "runtimes": lambda page: page.update(runtimes=["engine"]),
     "tokenizer.table.path": lambda page: page.update(tokenizer=[]),
 }
 
@@ -71,14 +73,16 @@ CHANGES: dict[str, Callable[[Any], object]] = {
 def test_what_it_says_otherwise_is_refused(name: str, tmp_path: Path, context: HostContext) -> None:
     page = json.loads(json.dumps(PAGE))
     CHANGES[name](page)
-    with pytest.raises(VerificationError, match=f"check page of web.*bundle.json says {name} "):
+    with pytest.raises(
+        VerificationError, match=rf"check page of web.*bundle\.json (says {name} |has no list of {name})"
+    ):
         require_sound(page_in(tmp_path, json.dumps(page).encode()), context=context)
 
 
 @pytest.mark.parametrize("content", [b"[]", b"{", b"x" * (5 << 20), b"[" * 100_000])
 def test_what_is_no_page_is_refused(content: bytes, tmp_path: Path, context: HostContext) -> None:
     with pytest.raises(VerificationError, match="check page of web"):
-        require_sound(page_in(tmp_path, content), context=context)
+        require_sound(page_in(tmp_path, content, sent=b"x"), context=context)
 
 
 def test_compressed_copies_of_something_else_are_refused(tmp_path: Path, context: HostContext) -> None:
@@ -89,3 +93,16 @@ def test_compressed_copies_of_something_else_are_refused(tmp_path: Path, context
             VerificationError, match=r"bundle\.json\.br is no copy.*bundle\.json\.gz is no copy"
         ):
             require_sound(bundle, context=context)
+
+
+def test_what_other_browsers_take_is_a_form_of_its_own(tmp_path: Path, context: HostContext) -> None:
+    runtimes = [*PAGE["runtimes"], {"name": "stock", "wasm": {"path": "c"}}, {"name": "webgpu", "gpu": True}]
+    bundle = page_in(tmp_path, json.dumps({**PAGE, "runtimes": runtimes}).encode())
+    forms = {
+        name: json.loads(files["bundle.json"])["runtimes"]
+        for name, files in forms_of(bundle, context=context).items()
+    }
+    assert forms == {
+        "with its runtime 2": [{"name": "stock", "wasm": {"path": "c"}}],
+        "without relaxed SIMD": [{"name": "engine", "wasm": {"path": "a"}}],
+    }
