@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import stat
 import subprocess
@@ -309,6 +310,18 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(run: Run, notes:
     done = run("search", "cat", str(longest))
     assert lines_of(done) == NEAREST
     assert done.stderr.startswith(b"note: the vectors are not kept: cannot ")
+
+
+def test_an_index_that_may_not_grow_is_given_up_once(sample: Path, notes: Path) -> None:
+    if is_for_windows(sample):
+        pytest.skip("Windows has no such limit")
+    notes.write_text("".join(f"cat {number}\n" for number in range(2500)))
+    command = [*command_of(sample), "search", "cat", str(notes)]
+    limited = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (4096, 4096))
+    done = subprocess.run(command, capture_output=True, check=False, preexec_fn=limited)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 10
+    assert done.stderr == b"note: the vectors are not kept: cannot write the output: File too large\n"
+    assert [*notes.parent.iterdir()] == [notes]
 
 
 @pytest.mark.sample(13)

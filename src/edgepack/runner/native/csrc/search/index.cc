@@ -153,7 +153,8 @@ Error Index::step() {
     count_ = made_ = 0;
     checksum_ = 1;
     writing_ = grows_ = false;
-    Error error = path_.empty() ? Error{} : find_kept();
+    if (path_.empty()) return {};  // Given up, which was said.
+    Error error = find_kept();
     if (!error && kept_->size() == HEADER + count_ * 4 * dimension_ + digests_.size() &&
         !memcmp(digest(0).data(), digests_.data(), digests_.size()))
         return {};
