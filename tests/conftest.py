@@ -98,6 +98,14 @@ def context(tmp_path: Path) -> Iterator[HostContext]:
         yield replace(made, plugins=lambda: plugins_on(tuple(sys.path)))
 
 
+@pytest.fixture(scope="module")
+def kept_context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostContext]:
+    """A host context whose store all tests of a file share: for those that ask for the same again and again."""
+    store = Store(root=tmp_path_factory.mktemp("store"))
+    with host_context(story=Story(quiet=True), offline=True, store=store) as made:
+        yield replace(made, plugins=lambda: plugins_on(tuple(sys.path)))
+
+
 @cache
 def plugins_on(path: tuple[str, ...]) -> PluginHost:
     """The plugins that are installed; a test that installs others puts a folder of its own on the path."""

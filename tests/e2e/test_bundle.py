@@ -63,6 +63,7 @@ def test_the_bundle_tests_itself(bundle: Bundle) -> None:
     assert "all-MiniLM-L6-v2" in embed(bundle, "--info")
 
 
+@pytest.mark.slow
 def test_it_is_verified_again_from_its_archive(bundle: Bundle) -> None:
     done = edgepack("verify", str(bundle.archive), "--offline", "--json")
     assert done.returncode == 0, done.stderr

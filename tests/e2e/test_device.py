@@ -67,6 +67,7 @@ def proved(bundle: Bundle, tmp_path: Path, *devices: str, **more: object) -> OnD
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("every_text")
 def test_it_is_proved_recorded_and_removed(static: Bundle, board: Board, tmp_path: Path) -> None:
     found = proved(static, tmp_path, board.address(), f"second={board.address().partition('=')[2]}")

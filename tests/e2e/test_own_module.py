@@ -59,6 +59,7 @@ def vectors(bundle: Path, *words: str) -> np.ndarray:
     return np.array([record["embedding"] for record in json.loads(done.stdout)])
 
 
+@pytest.mark.slow
 def test_it_is_in_the_bundle_and_in_its_manifest(bundle: Path) -> None:
     manifest = json.loads((bundle / "manifest.json").read_text())
     assert manifest["runner"]["module"] == "module/hooks.py"
@@ -67,6 +68,7 @@ def test_it_is_in_the_bundle_and_in_its_manifest(bundle: Path) -> None:
     assert (bundle / "module/hooks.py").read_text() == HOOKS
 
 
+@pytest.mark.slow
 def test_the_program_runs_it_with_what_it_imports(bundle: Path) -> None:
     assert np.array_equal(
         vectors(bundle, "a &amp; <b>cat</b>"), vectors(bundle, "a & CAT".replace("CAT", " cat "))

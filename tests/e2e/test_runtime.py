@@ -46,6 +46,7 @@ def library(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler on this machine")
 def test_a_c_program_is_compiled_and_linked_with_it(library: Path, tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text(PROGRAM)

@@ -221,6 +221,7 @@ def test_a_bundle_without_the_library_is_refused(bundle: Bundle, context: HostCo
         list(make_packages(without, packagers_of(target("go"), context), context=context))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("javac")
 def test_an_archive_for_android_has_its_parts_and_is_the_same_each_time(
     bundle: Bundle, context: HostContext, tmp_path: Path

@@ -268,6 +268,7 @@ def test_weights_are_in_the_bundle_once(bundle: Bundle, bert: ModelSource, kept:
     assert (vectors * exact).sum(axis=1).min() > 0.9999
 
 
+@pytest.mark.slow
 def test_same_inputs_same_bytes(
     kept: HostContext, made: Bundle, bert: ModelSource, program: RunnerArtifact, tmp_path: Path
 ) -> None:

@@ -28,6 +28,11 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def context(kept_context: HostContext) -> HostContext:
+    return kept_context
+
+
+@pytest.fixture
 def within(context: HostContext, model: Path, monkeypatch: pytest.MonkeyPatch) -> Within:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
 

@@ -355,6 +355,7 @@ def test_memory_that_is_no_process_s_is_limited_too(run: Run, what: str) -> None
 
 
 @needs_python
+@pytest.mark.sample(1)
 def test_more_open_files_than_can_be_looked_at_are_too_many(run: Run) -> None:
     script = """
 import os, time
@@ -443,6 +444,7 @@ WAITS = {
 }
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("how", WAITS)
 def test_whatever_it_does_it_ends_in_time(sandbox: Sandbox, bundle: Path, tmp_path: Path, how: str) -> None:
     """The time that is waited is the limit, and what killing takes: nothing that was started may hold the caller."""

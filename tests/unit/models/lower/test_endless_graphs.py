@@ -73,6 +73,7 @@ def planted(source: ModelSource, much: Callable[[onnx.GraphProto], None]) -> onn
 
 
 @pytest.mark.tools("python")
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("much", [constant, by_the_text])
 def test_a_small_graph_that_computes_for_hours(
     source: ModelSource, much: Callable[[onnx.GraphProto], None]

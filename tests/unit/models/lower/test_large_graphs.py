@@ -206,6 +206,7 @@ def test_a_value_that_is_larger_with_longer_texts(source: ModelSource) -> None:
     assert session.run(None, dict.fromkeys(names, np.ones((1, 1), np.int64)))
 
 
+@pytest.mark.slow
 def test_constants_that_are_many_times_their_file(
     source: ModelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
