@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-# Before numpy is there: there are as many test processes as cores, and threads of each would wait for one another, busily.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 from edgepack.console import Story
 from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext, host_context

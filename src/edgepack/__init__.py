@@ -6,6 +6,7 @@ what there is. Importing this is light: each function imports what it needs when
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -26,6 +27,9 @@ __all__ = [
     "verify_on",
 ]
 
+# Before numpy is loaded: with another number of threads its BLAS adds in another order, and recipes that round by sums give other bytes.
+for _threads in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
 
 PYTHONS = ("3.11", "3.12", "3.13")
 LACKING = "onnx 1.18.0 and onnxruntime 1.21.0 have no wheels"

@@ -1,6 +1,7 @@
 """edgepack from Python."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,14 @@ def test_importing_it_is_light() -> None:
     code = "import sys, edgepack; edgepack.bundle; print(sorted({'numpy', 'onnx', 'rich', 'click', 'httpx'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_sums_are_those_of_one_thread() -> None:
+    """Of others numpy's BLAS gives other last bits, and recipes that round by them other integers."""
+    code = "import edgepack, os, numpy; numpy.ones((9, 9)) @ numpy.ones((9, 9)); print(len(os.listdir('/proc/self/task')))"
+    free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", code], env=free, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
 
 
 def test_the_package_itself_has_the_functions_whatever_of_it_was_imported() -> None:

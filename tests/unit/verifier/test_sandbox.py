@@ -316,8 +316,8 @@ def test_memory_is_limited(run: Run) -> None:
 @pytest.mark.sample(1)
 def test_the_memory_of_all_processes_together_is_limited(run: Run) -> None:
     """Each has little."""
-    fill = "for i in 1 2 3 4 5 6; do (x=$(head -c 40000000 /dev/zero | tr '\\0' x); sleep 20) & done; wait"
-    done = run(fill, limits=RunLimits(resident=150 << 20, seconds=60))
+    fill = "for i in 1 2 3 4 5 6; do (x=$(head -c 40000000 /dev/zero | tr '\\0' x); sleep 300) & done; wait"
+    done = run(fill, limits=RunLimits(resident=150 << 20, seconds=300))
     assert done.passed == "memory"
 
 
