@@ -153,7 +153,7 @@ def lies_beside(archive: Path, folder: Path, *, most: int | None = None) -> str 
             else top is not None and _is_packed(archive, members, top, folder)
         ):
             raise BadArchive(
-                "other programs may unpack other files than edgepack",
+                "it is packed otherwise than edgepack does it, and other programs may unpack other files",
                 hint="unpack it, and name the folder that it gives",
             )
     return beside

@@ -170,8 +170,10 @@ def test_an_archive_with_other_bytes_than_edgepack_packs_is_not_signed_by_what_i
         archive.add(folder, "sample")
     (tmp_path / "behind.tar.zst").write_bytes(good.read_bytes() + SKIPPED)
     (tmp_path / "good.tar.gz").write_bytes(gzip.compress(tar.getvalue()))
-    for name in ("owner.tar", "behind.tar.zst", "good.tar.gz"):
-        with pytest.raises(BundleError, match=r"other programs may unpack other files|neither a plain tar"):
+    # GNU tar goes on behind an end with --ignore-zeros.
+    (tmp_path / "further.tar").write_bytes(tar.getvalue() + bytes(512))
+    for name in ("owner.tar", "behind.tar.zst", "good.tar.gz", "further.tar"):
+        with pytest.raises(BundleError, match=r"packed otherwise than edgepack does|neither a plain tar"):
             python_api.check_signature(tmp_path / name, key=tmp_path / "key.pub")
     assert python_api.check_signature(good, key=tmp_path / "key.pub").name == "sample"
 
