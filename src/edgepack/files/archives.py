@@ -507,10 +507,11 @@ class _Forward:
 
 @contextmanager
 def plain_tar(archive: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a tar, which stand in it as they are, or in frames of zstd. Raises ``BadArchive`` for other compressions and frames."""
+    """The bytes of a tar, which stand in it as they are, or in frames of zstd; none of one that is compressed otherwise."""
     with archive.open("rb") as file:
         if not _is_of_frames(file):
-            raise BadArchive("it is neither a plain tar nor one in frames of zstd alone")
+            yield io.BytesIO()
+            return
         file.seek(0)
         with _unpacked(file) as plain:
             yield io.BufferedReader(cast("io.RawIOBase", plain))
