@@ -18,15 +18,16 @@ from edgepack_updates.verdict import judge
 def opened(path: Path, name: str, *, context: BuildContext) -> Bundle:
     """The bundle in a folder or archive, its files checked; ``name`` is of the folder that an archive is unpacked to."""
     if path.is_file():
-        folder = unpack_bundle(path, context.work_dir / name)
-        archive: Path | None = path if path.name.endswith(".tar.zst") else None
+        made = open_bundle(unpack_bundle(path, context.work_dir / name))
+        archive = path if path.name.endswith(".tar.zst") else None
     elif path.is_dir():
-        folder, archive = path, archive_of(path) if archive_of(path).is_file() else None
+        made = open_bundle(path)
+        beside = archive_of(made.directory)
+        archive = beside if beside.is_file() else None
     else:
         raise BundleError(
             f"there is no {path}", hint="name a folder that edgepack bundle made, or its .tar.zst archive"
         )
-    made = open_bundle(folder)
     return Bundle(directory=made.directory, manifest=made.manifest, archive=archive)
 
 

@@ -13,10 +13,12 @@ from rich.console import Console
 from tests.support.signed import key_in, write_small_bundle
 
 from edgepack.building.outcome import report_file_of
-from edgepack.bundles.manifest import digest, open_bundle
+from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
+from edgepack.device.record import record_file_of
 from edgepack.errors import BundleError, SignatureError
 from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
+from edgepack.project.state_file import signing
 from edgepack.recorded.beside import MOST, record_beside
 from edgepack.recorded.measured_again import report_again
 from edgepack.records.report import BuildInfo, Memory, OutputFigures, Report, Scores, TaskFigure, Verification
@@ -26,6 +28,7 @@ from edgepack.reports.page.facts import facts_of
 from edgepack.reports.page.html import render_html
 from edgepack.reports.text import as_json, as_record, render
 from edgepack.signing.signatures import sign_file, sign_path
+from edgepack.verifier.copies import linked_copy
 from edgepack.verifier.trusted_bundles import remember, remember_from_store
 
 PASSED = Verification(
@@ -86,6 +89,27 @@ def test_what_was_written_here_is_a_result(folder: Path, write: Write, context: 
     assert "verified ✓\n" in text and "verified ✓<" in page and "this processor" in text
     assert as_json(report)["said_by"] == {"whose": "here", "key": ""}
     assert "said_by" not in json.loads(report_file_of(folder).read_text())
+
+
+@pytest.mark.parametrize(("within", "named"), [("", "."), ("model", "..")])
+def test_a_bundle_is_named_from_within(
+    folder: Path,
+    write: Write,
+    context: HostContext,
+    monkeypatch: pytest.MonkeyPatch,
+    within: str,
+    named: str,
+) -> None:
+    """Neither path has a name, after which its report, archive, record and copies are called."""
+    key = key_in(folder.parent)
+    remember(digest(open_bundle(folder)), report=sha256_of(write()), store=context.store)
+    monkeypatch.chdir(folder / within)
+    path = Path(named)
+    assert report_again(path, context=context).said_by.whose == "here"
+    assert record_file_of(path, "sample") == folder.with_name("sample.devices.json")
+    assert linked_copy(open_bundle(path), "copy-", context=context).name == "sample"
+    with signing(path):
+        assert sign_path(path, key, context=context) == [folder / SIGNATURE]
 
 
 @pytest.mark.parametrize("known", [False, True])

@@ -13,6 +13,7 @@ from typing import Any
 import edgepack
 from edgepack.bundles.model_section import NAMED, source_section
 from edgepack.errors import BundleError, reason_of
+from edgepack.files.folder import named_path
 from edgepack.files.store import is_mostly_holes, sha256_of
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.figures import LIMITS
@@ -309,6 +310,7 @@ def open_bundle(directory: Path) -> Bundle:
     missing or is not what the manifest says, something lies in the folder that the manifest does not know, or anyone
     may write into it. A signature may lie there, a file; whose it is, is not looked at.
     """
+    directory = named_path(directory)
     manifest = read_manifest(directory)
     signature = directory / SIGNATURE
     if os.path.lexists(signature) and (signature.is_symlink() or not signature.is_file()):

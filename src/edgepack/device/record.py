@@ -12,6 +12,7 @@ from typing import Any
 from edgepack.bundles.manifest import digest
 from edgepack.device.session import Address
 from edgepack.errors import BundleError, DeviceError, OutputError
+from edgepack.files.folder import named_path
 from edgepack.files.store import Store, written_beside
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription, DeviceResult
@@ -47,6 +48,7 @@ class DeviceRecord:
 
 def record_file_of(path: Path, name: str) -> Path:
     """Path of the record of a bundle, in its folder or archive: beside it."""
+    path = named_path(path)
     return path.parent / f"{path.name if path.is_dir() else name}{SUFFIX}"
 
 

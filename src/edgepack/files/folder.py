@@ -55,6 +55,11 @@ def expanded(named: str) -> Path:
         ) from error
 
 
+def named_path(path: Path) -> Path:
+    """The same path, but with a name: ``.`` and ``..`` have none, beside which other files could lie."""
+    return path.resolve() if path.name in ("", "..") else path
+
+
 def is_below(path: str) -> bool:
     """Whether a POSIX path is relative, and names something below the folder that it is relative to."""
     parts = path.split("/")

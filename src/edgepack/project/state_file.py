@@ -13,7 +13,7 @@ from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
 from edgepack.bundles.place import held_place, placed_beside
 from edgepack.bundles.provenance import provenance_file
 from edgepack.errors import BundleError
-from edgepack.files.folder import is_below
+from edgepack.files.folder import is_below, named_path
 from edgepack.files.store import sha256_of
 from edgepack.plugins.host import PluginHost
 from edgepack.signing.signatures import signature_of
@@ -95,6 +95,7 @@ def remember(folder: Path, memory: Mapping[str, Any]) -> None:
 @contextmanager
 def signing(path: Path) -> Iterator[None]:
     """Around the signing of a bundle in its folder, which changes its archive: what was as remembered before is so after it."""
+    path = named_path(path)
     known = _remembered(path.parent).get(path.name) if path.is_dir() else None
     if known is None or not _is_as_made(path, known):
         yield

@@ -51,11 +51,11 @@ def report_again(
     ``BundleError``, and ``SignatureError`` where a bundle was neither made here nor signed with ``key``.
     """
     bundle = open_bundle(path)
-    archive = archive_of(path)
+    archive = archive_of(bundle.directory)
     if archive.is_file():
         bundle = Bundle(directory=bundle.directory, manifest=bundle.manifest, archive=archive)
     said_by = word_of_bundle(bundle, key=key, store=context.store)
-    record = record_beside(path, key=key, store=context.store)
+    record = record_beside(bundle.directory, key=key, store=context.store)
     packages: tuple[PackageSize, ...] = ()
     recorded = Recorded()
     if record is not None and record.content.get("digest") == digest(bundle):

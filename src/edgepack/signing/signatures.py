@@ -54,6 +54,7 @@ def sign_path(path: Path, key: PrivateKey, *, force: bool = False, context: Buil
     if path.is_file():
         return [sign_file(path, key, force=force)]
     bundle = open_bundle(path)
+    path = bundle.directory
     archive, provenance = archive_of(path), provenance_file(path)
     for file in (archive, provenance):
         if file.is_file() and not force and is_of_another(signature_of(file), key.public):

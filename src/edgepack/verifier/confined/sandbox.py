@@ -102,7 +102,7 @@ def _harmless(path: Path) -> Path:
     if real in (Path("/"), Path(os.path.realpath(home))) or real in here.parents:
         raise UsageError(
             f"{path} would be shown to the bundle's program, with all that is in it",
-            hint="only a bundle's own folder is shown, and what an emulator or an interpreter needs; move the bundle to a folder of its own",
+            hint="only a bundle's own folder is shown, and what an emulator or an interpreter needs; move the bundle to a folder of its own, or go out of it",
         )
     return path
 
