@@ -17,7 +17,7 @@ from edgepack.api.kit import (
     require_version,
     sha256_of,
 )
-from edgepack.bundles.manifest import MANIFEST
+from edgepack.bundles.manifest import MANIFEST, SIGNATURE
 from edgepack.bundles.place import held_place, left_beside
 from edgepack.errors import OutputError, SignatureError
 from edgepack.files.exchange import exchange
@@ -72,7 +72,7 @@ def apply_delta(
     ):
         plan = given.plan
         found = sha256_of(old.directory / MANIFEST)
-        if found == plan.new and output is None:
+        if found == plan.new and output is None and _is_signed_as(plan, old):
             _require(old, old, wanted)
             _clear(destination)
             return Applied(bundle=old, already=True)
@@ -87,6 +87,13 @@ def apply_delta(
         _require_sizes(plan, delta, old)
         making = _Making(delta=given, old=old.directory, linked=output is None)
         return Applied(bundle=_make(making, old, destination, wanted))
+
+
+def _is_signed_as(plan: DeltaPlan, bundle: Bundle) -> bool:
+    """Whether a bundle has the signature that a delta makes, or none as that makes none: no manifest lists it."""
+    file = bundle.directory / SIGNATURE
+    said = next((step.sha256 for step in plan.steps if step.path == SIGNATURE), None)
+    return said == (sha256_of(file) if file.is_file() else None)
 
 
 @dataclass(frozen=True, kw_only=True)

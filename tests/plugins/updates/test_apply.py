@@ -18,7 +18,7 @@ from tests.support.signed import key_in, list_files
 from tests.support.updates import LARGE, two_bundles
 
 from edgepack.bundles.archive import pack, unpack_bundle
-from edgepack.bundles.manifest import digest, open_bundle
+from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
 from edgepack.errors import BundleError, DiskFullError, EdgepackError, OutputError, SignatureError
 from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
@@ -166,6 +166,23 @@ def test_a_signed_bundle_is_signed_after_it(
     assert not (
         apply_delta(tmp_path / "back.delta", made).bundle.directory / "signature.sigstore.json"
     ).exists()
+
+
+def test_a_signature_alone_is_an_update(
+    pair: tuple[Bundle, Bundle], tmp_path: Path, context: HostContext
+) -> None:
+    """No manifest lists it, so that both bundles have the same."""
+    old, key = pair[0], key_in(tmp_path)
+    new = open_bundle(shutil.copytree(old.directory, tmp_path / "signed/small", symlinks=True))
+    sign_bundle(new, key)
+    for name, bundles in {"to": (old, new), "from": (new, old)}.items():
+        write_delta(make_delta(*bundles, tmp_path / f"{name}-members", context=context), tmp_path / name)
+    assert not apply_delta(tmp_path / "to", old, wanted=Wanted(key=key.public)).already
+    assert apply_delta(tmp_path / "to", open_bundle(old.directory), wanted=Wanted(key=key.public)).already
+    assert not apply_delta(tmp_path / "from", old).already
+    assert not (old.directory / SIGNATURE).exists()
+    sign_bundle(old, key_in(tmp_path, "other"))
+    assert not apply_delta(tmp_path / "to", old, wanted=Wanted(key=key.public)).already
 
 
 def test_a_delta_for_another_bundle_is_refused(
