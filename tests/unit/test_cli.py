@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import create_autospec
 
@@ -14,7 +15,7 @@ from packaging.requirements import Requirement
 from tests.support.command import edgepack
 
 from edgepack import python_api
-from edgepack.cli import show_error
+from edgepack.cli import _in_two_lines, show_error
 from edgepack.cli.building import build
 from edgepack.cli.bundles import verify
 from edgepack.cli.models import quantize
@@ -232,6 +233,25 @@ def test_an_unforeseen_failure_is_no_traceback_without_debug(tmp_path: Path) -> 
     done = edgepack("bundle", "-t", str(target))
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_was_removed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(FileNotFoundError) as raised:
+        Path.cwd()
+    assert _in_two_lines(raised.value).message == "the current folder was removed"
+
+
+def test_a_full_disk_of_the_output_is_not_taken_for_that_of_temporary_files() -> None:
+    full = Path("/dev/full").open("w")  # noqa: SIM115 - closing it fails, too
+    with pytest.raises(OSError, match="No space") as raised:
+        click.echo("a line", file=full)
+    with suppress(OSError):
+        full.close()
+    assert _in_two_lines(raised.value).message == "no space left where the output goes"
 
 
 def test_targets_as_json() -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import tempfile
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,7 +30,7 @@ from edgepack.cli import (
 )
 from edgepack.cli.help import Listed, example
 from edgepack.cli.output import say
-from edgepack.errors import EdgepackError, MissingToolError, UsageError
+from edgepack.errors import DiskFullError, EdgepackError, MissingToolError, UsageError
 from edgepack.plugins.process import end, end_now
 from edgepack.terminal_text import indented, shown
 
@@ -199,13 +200,30 @@ def _in_two_lines(exception: Exception) -> EdgepackError:
             return UsageError(exception.format_message(), hint=OF_BUNDLE)
         return UsageError(exception.format_message(), hint=f"see `{command} --help`")
     if isinstance(exception, OSError) and exception.errno in (errno.ENOSPC, errno.EDQUOT):
+        if _was_printing(exception):
+            return DiskFullError("no space left where the output goes", hint="let it go to another disk")
         from edgepack.files.store import default_root, disk_full
 
         return disk_full(Path(tempfile.gettempdir()), cache=default_root())
+    if isinstance(exception, FileNotFoundError) and not _is_somewhere():
+        return UsageError("the current folder was removed", hint="go to one that is there: cd")
     return EdgepackError(
         f"unexpected {type(exception).__name__}: {exception}",
         hint="this is a bug in edgepack or in a plugin; --debug shows where it happened",
     )
+
+
+def _was_printing(error: OSError) -> bool:
+    """Whether what could not write was click or rich: files are written by neither."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and frames[-1].f_globals["__name__"].startswith(("click.", "rich."))
+
+
+def _is_somewhere() -> bool:
+    try:
+        return bool(Path.cwd())
+    except FileNotFoundError:
+        return False
 
 
 def _command_of(words: list[str]) -> str:
