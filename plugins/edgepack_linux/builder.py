@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -89,13 +90,19 @@ class LinuxBuilder:
 
     def prepare_model(self, source: ModelSource) -> PreparedModel:
         self._require_runner(source)  # A builder that makes its parts by this one asks for the steps alone.
-        return api.prepare_model(
-            source,
-            options=self.target.model,
-            platform=self.target.platform,
-            whole_runtime=self.stock is not None,
-            context=self.context,
-        )
+        with self._ahead(source):
+            return api.prepare_model(
+                source,
+                options=self.target.model,
+                platform=self.target.platform,
+                whole_runtime=self.stock is not None,
+                context=self.context,
+            )
+
+    def _ahead(self, source: ModelSource) -> AbstractContextManager[None]:
+        if self.runner != "native" or self.stock is not None:
+            return nullcontext()
+        return kit.native_runner_ahead(source, kind=self.runtime, glibc=self.runtime_glibc, **self._asked())
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
         return replace(self._runtime(model), levels=self.levels)
@@ -117,7 +124,13 @@ class LinuxBuilder:
         return replace(made, check_at_start=self.check_at_start)
 
     def _native(self, model: PreparedModel) -> RunnerArtifact:
-        asked: Any = {
+        if self.stock is not None:
+            return kit.link_loading_runner(model, **self._asked())
+        return api.link_native_runner(model, kind=self.runtime, glibc=self.runtime_glibc, **self._asked())
+
+    def _asked(self) -> dict[str, Any]:
+        """Options of the program, whatever it gets its runtime from."""
+        return {
             "platform": self.target.platform,
             "library": self.library,
             "serve": self.serve,
@@ -125,9 +138,6 @@ class LinuxBuilder:
             "public_key": self.public_key,
             "context": self.context,
         }
-        if self.stock is not None:
-            return kit.link_loading_runner(model, **asked)
-        return api.link_native_runner(model, kind=self.runtime, glibc=self.runtime_glibc, **asked)
 
     def _frozen(self, model: PreparedModel) -> RunnerArtifact:
         return api.freeze_runner(

@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -179,6 +180,27 @@ def _listened(
         except subprocess.TimeoutExpired:
             stopped = "time"
     return (bytes(said[started.stdout]), bytes(said[started.stderr])), stopped
+
+
+@contextmanager
+def beside(command: Sequence[str | Path]) -> Iterator[None]:
+    """A program that works while the block does, unheard. When the block ends so does its standard input, and it is to end by itself soon, which
+    nobody waits for; when the block fails it is ended with all that it started.
+    """
+    words, silent = [str(word) for word in command], subprocess.DEVNULL
+    log.debug("run %s", " ".join(words))
+    started = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=silent, stderr=silent, start_new_session=True
+    )
+    assert started.stdin is not None
+    try:
+        yield
+    except BaseException:
+        _end(started)
+        raise
+    finally:
+        started.stdin.close()
+        threading.Thread(target=started.wait, daemon=True).start()
 
 
 def _end(started: "subprocess.Popen[bytes]") -> None:

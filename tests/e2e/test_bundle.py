@@ -8,6 +8,8 @@ import pytest
 from tests.support.command import edgepack
 
 from edgepack.files.store import sha256_of
+from edgepack.foundry.releases.registry import RELEASE
+from edgepack.operators.config import parse_config
 from edgepack.records.bundle import Bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
@@ -43,6 +45,10 @@ def test_it_is_as_small_and_as_right_as_promised(bundle: Bundle) -> None:
     assert bundle.archive.stat().st_size < (13_500_000 if native else 27_000_000)
     library = bundle.directory / bundle.manifest["runtime"]["library"]
     assert library.stat().st_size < (1_500_000 if native else 1_100_000)
+
+
+def test_what_is_compiled_before_the_model_is_known_is_what_it_needs(native_bundle: Bundle) -> None:
+    assert RELEASE.usual == parse_config("\n".join(native_bundle.manifest["runtime"]["operators"]))
 
 
 def test_meaning_survives(bundle: Bundle) -> None:

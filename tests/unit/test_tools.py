@@ -1,6 +1,8 @@
 """The one door to external programs."""
 
+import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,33 @@ def test_what_a_builder_would_miss(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tool_that_hangs_is_ended() -> None:
     with pytest.raises(ToolError, match=r"did not finish within 0\.2 s"):
         tools.run_tool(python("import time; time.sleep(60)"), timeout=0.2)
+
+
+LISTENING = "import pathlib, sys; pathlib.Path({!r}).touch(); sys.stdin.read(); pathlib.Path({!r}).touch()"
+
+
+def there(file: Path) -> bool:
+    """Waited for, as long as it takes."""
+    while not file.exists():
+        time.sleep(0.01)
+    return True
+
+
+def test_a_program_beside_a_block_learns_that_it_is_over(tmp_path: Path) -> None:
+    begun, told = tmp_path / "begun", tmp_path / "told"
+    with tools.beside(python(LISTENING.format(str(begun), str(told)))):
+        assert there(begun) and not told.exists()
+    assert there(told)
+
+
+def test_a_program_beside_a_block_that_fails_is_ended(tmp_path: Path) -> None:
+    begun, pid = tmp_path / "begun", tmp_path / "pid"
+    code = f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); pathlib.Path({str(begun)!r}).touch(); time.sleep(600)"
+    with pytest.raises(ZeroDivisionError), tools.beside(python(code)):
+        assert there(begun)
+        raise ZeroDivisionError
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_a_program_inside_a_python_package_is_found_before_one_on_path(

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from edgepack.foundry.feature_levels import FeatureLevels
 from edgepack.foundry.patch import Patch
 from edgepack.foundry.sources.pinned import Catalogue, read_catalogue
+from edgepack.operators.config import parse_config
 from edgepack.records.operators import Operators
 from edgepack.toml_schema import load_toml
 
@@ -94,6 +95,12 @@ class Release:
         """Which units may be compiled with a header that was compiled before; empty where nobody measured that."""
         file = self._file("precompiled.toml")
         return load_toml(file) if file else {}
+
+    @cached_property
+    def usual(self) -> Operators | None:
+        """Operators of the usual encoder, for when no model is known yet; ``None`` where the room does not say."""
+        file = self._file("usual.config")
+        return parse_config(file.read_text(encoding="utf-8")) if file else None
 
     def configured_file(self, kind: str, platform: str) -> Traversable | None:
         """File made by configuring for a kind of runtime and a toolchain's platform, where the room brings one."""

@@ -13,7 +13,7 @@ from edgepack.foundry.compile.installed import take_installed
 from edgepack.foundry.compile.keys import archive_inputs, planned_file
 from edgepack.foundry.compile.objects import CompileJob, compile_objects, compiled_already, identity_of
 from edgepack.foundry.compile.overlay import write_overlay
-from edgepack.foundry.compile.precompiled import Header, HeaderRule, header_rules, rule_for
+from edgepack.foundry.compile.precompiled import Header, HeaderRule, header_of, header_rules, rule_for
 from edgepack.foundry.compile.shipped import lay_configured
 from edgepack.foundry.patch import Change, Patch, RuntimeRequest
 from edgepack.foundry.release import Release
@@ -176,6 +176,7 @@ class KernelArchive:
             command=tuple(command),
             identity=identity,
             header=None if change.flags or change.text is not None else self._header(unit),
+            long=unit.name in self.release.precompiled.get("long", ()),
         )
 
     def _header(self, unit: Unit) -> Header | None:
@@ -184,8 +185,7 @@ class KernelArchive:
         if rule is None:
             return None
         flags = [self.expand(flag) for flag in self.units[rule.like].flags]
-        command = (*self.toolchain.command("CXX"), *flags, "-w", *self._prefix_maps(None))
-        return Header(text=rule.text, command=command)
+        return header_of(rule, (*self.toolchain.command("CXX"), *flags, "-w", *self._prefix_maps(None)))
 
     def expand(self, text: str) -> str:
         """A unit's source or flag, with folders in the place of what stands for them."""

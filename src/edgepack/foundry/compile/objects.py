@@ -31,6 +31,8 @@ class CompileJob:
     """Digest of all that the object depends on, wherever the folders are."""
     header: Header | None = None
     """What may be compiled beforehand: the object is the same with it and without."""
+    long: bool = False
+    """Whether it takes so long that the others had better not wait for it at the end."""
 
 
 def compile_objects(
@@ -56,7 +58,7 @@ def compile_objects(
         with (
             disk_errors(log_file),
             context.progress(label, len(todo), unit="files", before=foretold(len(todo))) as bar,
-            ThreadPoolExecutor(_workers()) as pool,
+            ThreadPoolExecutor(compilers()) as pool,
         ):
             log_file.parent.mkdir(parents=True, exist_ok=True)
             # A launcher keeps objects by what they are made of, and knows nothing of compiled headers.
@@ -64,7 +66,7 @@ def compile_objects(
             folder = context.work_dir / "precompiled"
             headers = Headers(taken, pool, folder=folder, log_file=log_file, context=context)
             # Meanwhile, what needs none.
-            todo.sort(key=lambda job: job.header in headers)
+            todo.sort(key=lambda job: (not job.long, job.header in headers))
             running = {pool.submit(_compile, job, headers, read, log_file, context): job for job in todo}
             for future in running:
                 future.add_done_callback(lambda _: bar.advance())
@@ -82,7 +84,7 @@ def compile_objects(
 
 def foretold(files: int, workers: int | None = None) -> str:
     """How long that many files will take, and why they are compiled; nothing where it is over at once."""
-    workers = workers or _workers()
+    workers = workers or compilers()
     seconds = files * FILE / max(1, min(files, workers))
     if seconds < WORTH_SAYING:
         return ""
@@ -105,7 +107,7 @@ def compiled_already(jobs: Iterable[CompileJob]) -> Mapping[str, Symbols] | None
     return found
 
 
-def _workers() -> int:
+def compilers() -> int:
     """Number of compilers at once: as many as this process may use processors, or what ``EDGEPACK_JOBS`` says."""
     named = os.environ.get("EDGEPACK_JOBS", "")
     return max(1, int(named)) if named.isdigit() else len(os.sched_getaffinity(0))

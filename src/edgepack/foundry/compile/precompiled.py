@@ -19,6 +19,7 @@ from edgepack.foundry.units import Unit
 
 LEAST = 3
 """Units that a header is compiled for: for fewer it costs more than it saves."""
+INSTANTIATED = "-fpch-instantiate-templates"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,9 @@ class HeaderRule:
     """The unit whose flags it is compiled with."""
     units: tuple[str, ...]
     """Patterns of names."""
+    instantiated: bool = False
+    """Whether what its functions use of templates is instantiated with it, and not by each unit anew: in most units that changes the order
+    of functions."""
 
     @property
     def text(self) -> str:
@@ -54,7 +58,12 @@ def header_rules(
 ) -> tuple[HeaderRule, ...]:
     """The rules of a ``precompiled.toml``, where they were measured for this release, kind of runtime and toolchain."""
     return tuple(
-        HeaderRule(includes=tuple(row["includes"]), like=row["like"], units=tuple(row["units"]))
+        HeaderRule(
+            includes=tuple(row["includes"]),
+            like=row["like"],
+            units=tuple(row["units"]),
+            instantiated=row.get("instantiated", False),
+        )
         for row in table.get("headers", ())
         if version == table["release"] and kind in table["kinds"] and toolchain in table["toolchains"]
     )
@@ -78,6 +87,12 @@ def _decisive(flags: Sequence[str]) -> tuple[bool, list[str]]:
     levels = [flag for flag in flags if flag.startswith("-O")]
     small = bool(levels) and levels[-1] in ("-Os", "-Oz")
     return small, sorted({flag for flag in flags if not flag.startswith(("-I", "-O"))})
+
+
+def header_of(rule: HeaderRule, command: Iterable[str]) -> Header:
+    """The header of a rule, which ``command`` compiles."""
+    flags = (INSTANTIATED,) if rule.instantiated else ()
+    return Header(text=rule.text, command=(*command, *flags))
 
 
 class Headers:

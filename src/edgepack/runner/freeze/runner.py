@@ -68,7 +68,7 @@ def freeze_runner(
     the program cannot be frozen or, frozen, does not work, ``FloorError`` when it needs a newer glibc than the devices of ``platform`` have.
     """
     table = _table(model, context)
-    features = features_of(model) | ({"signatures"} if signatures else set())
+    features = features_of(model.source) | ({"signatures"} if signatures else set())
     library = link_library(platform, context=context)
     inputs = {**decides(), "library": sha256_of(library), "tokenizer": "compiled" if table else "tokenizers"}
     if module is not None:

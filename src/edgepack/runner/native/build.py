@@ -1,7 +1,8 @@
 """The native runner for a model: the program, linked with just the runtime that the model needs, and its tokenizer."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +22,7 @@ from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.runtime import RuntimeArtifact, RuntimeKind
 from edgepack.records.target import Platform
+from edgepack.runner.native.ahead import compiling_ahead
 from edgepack.runner.native.sources import (
     EXPORTS,
     Encoder,
@@ -65,9 +67,9 @@ class Program:
     exports: tuple[str, ...] = ()
     """And what it exports of them."""
 
-    def sources(self, model: PreparedModel) -> dict[str, ProgramSources]:
+    def sources(self, source: ModelSource) -> dict[str, ProgramSources]:
         """Sources for a model, by their place in the bundle."""
-        features = self.features - {"library"} | features_of(model)
+        features = self.features - {"library"} | features_of(source)
         program = program_sources(self.encoder, features, possible=self.possible, key=self.public_key)
         wanted = {PROGRAM: ProgramSources(files=program, output=PROGRAM)}
         if "library" in self.features:
@@ -99,9 +101,9 @@ class Program:
             raise ToolError(error.message, hint=hint) from error
 
 
-def features_of(model: PreparedModel) -> frozenset[str]:
+def features_of(source: ModelSource) -> frozenset[str]:
     """Features that a program has because of its model."""
-    wanted = {"scores": model.source.head is not None, "outputs": model.source.outputs is not None}
+    wanted = {"scores": source.head is not None, "outputs": source.outputs is not None}
     return frozenset(name for name, needed in wanted.items() if needed)
 
 
@@ -117,10 +119,10 @@ def make_program(program: Program, model: PreparedModel, *, context: BuildContex
     ``reduce_runtime`` raises.
     """
     tokenizer = compiled_tokenizer(
-        minimal_json(model.source), pairs="scores" in features_of(model), context=context
+        minimal_json(model.source), pairs="scores" in features_of(model.source), context=context
     )
     folder = context.work_dir / "native-runner"
-    wanted = program.sources(model)
+    wanted = program.sources(model.source)
     licenses: dict[str, Path] = {}
     for place, one in wanted.items():
         made = program.link(one, model, context)
@@ -173,15 +175,45 @@ def link_native_runner(
     Raises ``UnsupportedModelError`` naming the tokenizer's component that the program does not have, and what
     ``reduce_runtime`` raises.
     """
-    program = Program(
+    features = _chosen(library=library, serve=serve, signatures=signatures)
+    program = _linked(features, platform, kind, glibc, public_key)
+    return make_program(program, model, context=context)
+
+
+@contextmanager
+def native_runner_ahead(
+    source: ModelSource,
+    *,
+    platform: Platform,
+    kind: RuntimeKind = "minimal",
+    glibc: str | None = None,
+    library: bool = False,
+    serve: bool = False,
+    signatures: bool = False,
+    public_key: str = "",
+    context: BuildContext,
+) -> Iterator[None]:
+    """While the block prepares a model, compile what ``link_native_runner`` will link of, where the cache has nothing of ONNX Runtime and there
+    is more than one processor. What is not compiled when the block ends is compiled then.
+    """
+    features = _chosen(library=library, serve=serve, signatures=signatures)
+    program = _linked(features, platform, kind, glibc, public_key)
+    wanted = tuple(program.sources(source).values())
+    with compiling_ahead(wanted, platform=platform, kind=kind, glibc=glibc, context=context):
+        yield
+
+
+def _linked(
+    features: frozenset[str], platform: Platform, kind: RuntimeKind, glibc: str | None, public_key: str
+) -> Program:
+    return Program(
         encoder=ort_encoder("linked"),
-        features=_chosen(library=library, serve=serve, signatures=signatures),
+        features=features,
         platform=platform,
         kind=kind,
         glibc=glibc,
         public_key=public_key,
     )
-    return make_program(program, model, context=context)
 
 
 def link_loading_runner(
