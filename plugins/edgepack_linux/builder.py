@@ -100,9 +100,11 @@ class LinuxBuilder:
             )
 
     def _ahead(self, source: ModelSource) -> AbstractContextManager[None]:
+        from edgepack.runner.native.build import native_runner_ahead
+
         if self.runner != "native" or self.stock is not None:
             return nullcontext()
-        return kit.native_runner_ahead(source, kind=self.runtime, glibc=self.runtime_glibc, **self._asked())
+        return native_runner_ahead(source, kind=self.runtime, glibc=self.runtime_glibc, **self._asked())
 
     def provide_runtime(self, model: PreparedModel) -> RuntimeArtifact:
         return replace(self._runtime(model), levels=self.levels)

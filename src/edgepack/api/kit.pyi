@@ -42,7 +42,6 @@ from edgepack.records.runtime import SourceFile as SourceFile
 from edgepack.records.word import Word as Word
 from edgepack.runner.native.build import link_encoder as link_encoder
 from edgepack.runner.native.build import link_loading_runner as link_loading_runner
-from edgepack.runner.native.build import native_runner_ahead as native_runner_ahead
 from edgepack.runner.runtime_folder import RuntimeFolder as RuntimeFolder
 from edgepack.runner.runtime_folder import onnxruntime_files as onnxruntime_files
 from edgepack.runner.runtime_folder import system_libraries as system_libraries
