@@ -34,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     command.preload = not config.getoption("--slow")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more than cores: while a test waits, for a program's time to be over or for what another process makes, one can run."""
     return len(os.sched_getaffinity(0)) + 1

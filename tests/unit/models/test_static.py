@@ -55,6 +55,12 @@ def test_a_text_is_cut_where_the_tokenizer_cuts_it(tmp_path: Path, context: Host
     write_json(folder / "tokenizer.json", {**tokenizer_document(), "truncation": cut})
     agree(folder, answer("static_vectors", "cut at 7", folder, TEXTS), context)
     assert ingest(str(folder), context=context).max_length == 7
+    write_json(
+        folder / "tokenizer.json",
+        {**tokenizer_document(), "truncation": {**cut, "direction": "Left"}},
+    )
+    with pytest.raises(UnsupportedModelError, match="truncates long texts at the beginning"):
+        ingest(str(folder), context=context)
 
 
 MODEL2VEC: dict[str, Any] = {

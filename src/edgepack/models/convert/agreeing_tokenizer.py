@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models, normalizers
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.convert.older_tokenizer import FILE, SETTINGS, added_tokens, said_of
 from edgepack.models.convert.tokenizer_classes import CLASSES, FAMILIES, VOCABULARY, WORDS, Said, content_of
-from edgepack.models.read.documents import EDITED, read_object
+from edgepack.models.read.documents import EDITED, read_object, truncation_of
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import open_tokenizer
@@ -51,16 +51,12 @@ def require_agreement(folder: ModelFolder, tokenizer: Path, *, pairs: bool) -> t
 
 
 def _require_plain(said: Said, document: Any) -> None:
-    side = (document.get("truncation") or {}).get("direction", "Right")
-    for odd, name, what in (
-        (side != "Right", FILE, "truncates long texts at the beginning (truncation)"),
-        (said.get("split_special_tokens"), SETTINGS, "takes special tokens for words (split_special_tokens)"),
-    ):
-        if odd:
-            raise UnsupportedModelError(
-                f"{name} {what}, which bundles do not support",
-                hint="remove it: edgepack then does as other models do",
-            )
+    truncation_of(document, where=FILE)
+    if said.get("split_special_tokens"):
+        raise UnsupportedModelError(
+            f"{SETTINGS} takes special tokens for words (split_special_tokens), which bundles do not support",
+            hint="remove it: edgepack then does as other models do",
+        )
 
 
 def _differences(

@@ -27,6 +27,7 @@ from edgepack.models.export.encoder import (
 )
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.safetensors import TensorFile
+from edgepack.models.read.sentence_transformers import MPNET_PADDING
 
 NAMES = replace(
     bert.NAMES,
@@ -36,8 +37,6 @@ NAMES = replace(
     dense="attention.attn.o",
     attention_norm="attention.LayerNorm",
 )
-PADDING = 1
-"""The padding token, written into the architecture whatever config.json says."""
 BUCKETS = 32
 FARTHEST = 128
 """Tokens; all greater distances share a bucket with this one."""
@@ -61,7 +60,7 @@ def write_mpnet(config: Mapping[str, Any], weights: TensorFile, writer: GraphWri
 def _embeddings(encoder: Encoder) -> str:
     words = word_vectors(encoder)
     places = embedding_initializer(encoder, "position", encoder.shape.positions)
-    return placed_words(encoder, words, places, count_tokens(encoder, PADDING))
+    return placed_words(encoder, words, places, count_tokens(encoder, MPNET_PADDING))
 
 
 def _distances(encoder: Encoder) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgepack.errors import ModelError
+from edgepack.errors import ModelError, UnsupportedModelError
 
 EDITED = "the file is damaged or was edited; fetch the model again"
 """The hint for a file of a model that says what cannot be."""
@@ -116,3 +116,14 @@ def _unreadable(path: Path, error: OSError) -> ModelError:
     return ModelError(
         f"cannot read {path.name}: {error.strerror}", hint="check that the file can be read, and the disk"
     )
+
+
+def truncation_of(tokenizer: Mapping[str, Any], *, where: str) -> Mapping[str, Any]:
+    """How a tokenizer.json truncates, empty where it does not. Raises ``UnsupportedModelError`` where it does so at the beginning."""
+    truncation = require_object(tokenizer.get("truncation") or {}, f"{where}: truncation")
+    if truncation.get("direction", "Right") != "Right":
+        raise UnsupportedModelError(
+            f"{where} truncates long texts at the beginning (truncation), which bundles do not support",
+            hint="remove it: edgepack then does as other models do",
+        )
+    return truncation

@@ -91,14 +91,19 @@ class ModelFolder:
 
     @cached_property
     def modules(self) -> tuple[Module, ...] | None:
-        """The modules in their order, without those that do nothing to a trained model; ``None`` without modules.json."""
+        """The modules as they are listed, without those that do nothing to a trained model; ``None`` without modules.json.
+
+        sentence-transformers does not read ``idx``, and of two with one name it has the second alone.
+        """
         if not self.has(MODULES):
             return None
         said = self.document(MODULES)
         if not isinstance(said, list) or not all(isinstance(each, dict) and "type" in each for each in said):
             raise ModelError(f"{MODULES} is not a list of modules, each with a type", hint=EDITED)
-        ordered = sorted(said, key=lambda each: each["idx"] if isinstance(each.get("idx"), int) else 0)
-        found = (Module(type=str(each["type"]), folder=str(each.get("path", ""))) for each in ordered)
+        names = [each["name"] for each in said if isinstance(each.get("name"), str)]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ModelError(f"{MODULES} has two modules of the name {twice!r}", hint=EDITED)
+        found = (Module(type=str(each["type"]), folder=str(each.get("path", ""))) for each in said)
         return tuple(each for each in found if each.kind != _IDLE)
 
     @property

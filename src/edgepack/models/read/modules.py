@@ -84,7 +84,9 @@ def read_modules(folder: ModelFolder) -> Modules | None:
         _require_text_vectors(config, module.kind)
     normalize = bool(after) and after[-1][0].kind == "Normalize"
     layers = tuple(_layer(folder, *each) for each in after[: len(after) - normalize])
-    mode, *joined = pooling_modes(pools)
+    # As sentence-transformers does where none is switched on.
+    modes: list[PoolingMode] = pooling_modes(pools) if _pools(pools) else ["mean"]
+    mode, *joined = modes
     pooling = Pooling(
         layers=weighed,
         mode=mode,
@@ -254,6 +256,12 @@ def module_config(folder: ModelFolder, place: str, *, required: bool) -> str | N
             hint="fetch the model again, whole",
         )
     return None
+
+
+def _pools(config: Mapping[str, Any]) -> bool:
+    """Whether a Pooling says how: flags that are all off do not."""
+    flags = (value for key, value in config.items() if key.startswith(_PREFIX))
+    return config.get("pooling_mode") is not None or any(flags)
 
 
 def pooling_modes(config: Mapping[str, Any]) -> list[PoolingMode]:

@@ -16,6 +16,8 @@ UNLIMITED = 1_000_000
 
 # Position ids of these begin after the padding id, so that the table has rows which no token reaches.
 _OFFSET_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet"})
+MPNET_PADDING = 1
+"""MPNet's padding id, written into the architecture whatever config.json says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +89,6 @@ def _positions(config: Mapping[str, Any]) -> int | None:
     if isinstance(positions, bool) or not isinstance(positions, int) or positions < 2:
         return None
     if config.get("model_type") in _OFFSET_POSITIONS:
-        padding = config.get("pad_token_id")
+        padding = config.get("pad_token_id") if config["model_type"] != "mpnet" else MPNET_PADDING
         return positions - (padding if isinstance(padding, int) else 1) - 1
     return positions

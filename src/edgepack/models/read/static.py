@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.models.read.documents import EDITED, size_of
+from edgepack.models.read.documents import EDITED, size_of, truncation_of
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.safetensors import Array, TensorFile, open_tensors
 from edgepack.records.model import ModelSource
@@ -144,7 +144,7 @@ def longest_text(folder: ModelFolder, tokenizer: str, *, model2vec: bool) -> int
     """Tokens that a text is cut to, as its own library does it."""
     if model2vec:
         return size_of({"max_length": folder.config.get("max_length") or MODEL2VEC_LENGTH}, "max_length")
-    truncation = folder.table(tokenizer).get("truncation")
+    truncation = truncation_of(folder.table(tokenizer), where="tokenizer.json")
     return size_of(truncation, "max_length", where="tokenizer.json") if truncation else UNLIMITED
 
 

@@ -28,7 +28,9 @@ from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.files.store import sha256_of
 from edgepack.models.export.source_key import source_key
 from edgepack.models.find.source import ingest, read_model
+from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.safetensors import open_tensors
+from edgepack.models.read.sentence_transformers import read_max_length
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import Pooling
 from edgepack.testing import write_static_model
@@ -319,6 +321,8 @@ def test_pooling_of_another_dimension(model: Path, context: HostContext) -> None
         ({"pooling_mode": ["mean"], "include_prompt": True}, "mean"),
         ({"pooling_mode_max_tokens": True}, "max"),
         ({"pooling_mode_mean_sqrt_len_tokens": True}, "mean-sqrt-len"),
+        ({"pooling_mode_cls_token": False}, "mean"),
+        ({}, "mean"),
     ],
 )
 def test_pooling_modes(model: Path, context: HostContext, flags: dict[str, Any], mode: str) -> None:
@@ -332,7 +336,7 @@ def test_pooling_modes(model: Path, context: HostContext, flags: dict[str, Any],
     [
         ({"pooling_mode_cls_token": True, "pooling_mode_odd": True}, "by cls_token and odd"),
         ({"pooling_mode": "magic"}, "by magic"),
-        ({}, "by nothing"),
+        ({"pooling_mode": []}, "by nothing"),
     ],
 )
 def test_pooling_that_a_bundle_cannot_do(
@@ -415,9 +419,28 @@ def test_modules_that_make_no_sense(model: Path, context: HostContext, modules: 
     assert words in error.message
 
 
-def test_modules_are_taken_in_their_own_order(model: Path, context: HostContext) -> None:
-    write_json(model / "modules.json", MODULES[::-1])
+def test_modules_are_taken_in_the_order_of_their_list(model: Path, context: HostContext) -> None:
+    """Whatever their ``idx`` is, which sentence-transformers does not read."""
+    write_json(model / "modules.json", [{**each, "idx": -at} for at, each in enumerate(MODULES)])
     assert ingest(str(model), context=context).pooling.normalize
+    write_json(model / "modules.json", MODULES[::-1])
+    assert "Transformer" in refused(model, context).message
+
+
+def test_two_modules_of_one_name_are_refused(model: Path, context: HostContext) -> None:
+    """sentence-transformers runs the second alone."""
+    write_json(model / "modules.json", [*MODULES, {**MODULES[2], "idx": 3}])
+    assert "two modules of the name" in refused(model, context).message
+
+
+def test_mpnet_keeps_two_positions_whatever_its_padding_is(model: Path) -> None:
+    """Its architecture counts from 2 (``models/export/mpnet.py``)."""
+    for name in ("sentence_bert_config.json", "tokenizer_config.json"):
+        (model / name).unlink(missing_ok=True)
+    config = json.loads((model / "config.json").read_text())
+    write_json(model / "config.json", {**config, "model_type": "mpnet", "pad_token_id": 0})
+    reach, _ = read_max_length(ModelFolder(directory=model), note=print)
+    assert reach == config["max_position_embeddings"] - 2
 
 
 def test_without_modules_mean_pooling_is_guessed_and_said_aloud(

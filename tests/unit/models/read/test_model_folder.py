@@ -40,8 +40,8 @@ def test_a_document_is_parsed_once(
 
 
 def test_modules_are_in_their_order_and_those_that_do_nothing_are_left_out(model: Path) -> None:
-    dropout = {"idx": 1, "name": "x", "path": "9_Dropout", "type": "sentence_transformers.models.Dropout"}
-    write_json(model / "modules.json", [*reversed(MODULES), dropout])
+    dropout = {"idx": 9, "name": "x", "path": "9_Dropout", "type": "sentence_transformers.models.Dropout"}
+    write_json(model / "modules.json", [MODULES[0], dropout, *MODULES[1:]])
     folder = ModelFolder(directory=model)
     assert folder.kinds == ("Transformer", "Pooling", "Normalize")
     assert [each.folder for each in folder.modules or ()] == ["", "1_Pooling", "2_Normalize"]
