@@ -5,21 +5,32 @@ more than the vocabulary, before it took what the settings do not contradict. A 
 """
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from tokenizers import Tokenizer, models, normalizers
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.convert.older_tokenizer import FILE, SETTINGS, added_tokens, said_of
-from edgepack.models.convert.tokenizer_classes import CLASSES, FAMILIES, VOCABULARY, WORDS, Said, content_of
+from edgepack.models.convert.tokenizer_classes import (
+    ALSO,
+    BYTE_LEVEL,
+    CLASSES,
+    FAMILIES,
+    GIVEN,
+    VOCABULARY,
+    WORDS,
+    Said,
+    content_of,
+)
 from edgepack.models.read.documents import EDITED, read_object, truncation_of
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import open_tokenizer
 
+SPACED = "  a  b "
 PROBES = ("Hello World", "ÉCOLE naïve", "東京 tower", "a\ab", "\ufb01ne \uff11\uff12")
 """Settings tell them apart: case, accents, Chinese characters, control characters, compatibility forms."""
 KINDS = {VOCABULARY: models.WordPiece, WORDS: models.BPE}
@@ -31,7 +42,7 @@ SIGNS = ("<", "[")
 
 @panics_reported()
 def require_agreement(folder: ModelFolder, tokenizer: Path, *, pairs: bool) -> tuple[str, ...]:
-    """Warnings of what release 5 alone makes otherwise. ``pairs``: the model takes pairs of texts, too.
+    """Warnings of what release 4 or 5 alone makes otherwise. ``pairs``: the model takes pairs of texts, too.
 
     Raises ``ModelError`` where a file of settings contradicts tokenizer.json, ``UnsupportedModelError`` for what bundles do not do.
     """
@@ -43,7 +54,8 @@ def require_agreement(folder: ModelFolder, tokenizer: Path, *, pairs: bool) -> t
         _require_plain(said, document)
         if not folder.has(SETTINGS) and folder.modules is None:
             return ()
-        return tuple(_differences(folder, said, open_tokenizer(tokenizer), _charsmap(document), pairs=pairs))
+        found = _differences(folder, said, open_tokenizer(tokenizer), document, pairs=pairs)
+        return tuple(dict.fromkeys(found))
     except EdgepackError:
         raise
     except Exception as error:  # the library raises plain Exception; settings have values of any kind
@@ -60,23 +72,46 @@ def _require_plain(said: Said, document: Any) -> None:
 
 
 def _differences(
-    folder: ModelFolder, said: Said, tokenizer: Tokenizer, charsmap: bytes, *, pairs: bool
+    folder: ModelFolder, said: Said, tokenizer: Tokenizer, document: Any, *, pairs: bool
 ) -> Iterator[str]:
-    known = {each.content for each in tokenizer.get_added_tokens_decoder().values()}
+    known = {each.content: each for each in tokenizer.get_added_tokens_decoder().values()}
     for token in added_tokens(said):
         if token.content not in known and not token.content.startswith(SIGNS):
             raise _contradiction(f"{token.content!r} is a special token by the one alone")
     named = said.get("tokenizer_class") or folder.config.get("tokenizer_class")
     name = str(named or CLASSES.get(str(folder.config.get("model_type")))).removesuffix("Fast")
+    name = ALSO.get(name, name)
+    for token in added_tokens({"added_tokens_decoder": said.get("added_tokens_decoder")}):
+        if (has := known.get(token.content)) is None or token.content.startswith(SIGNS):
+            continue
+        if _flags(has) != _flags(token):
+            raise _contradiction(f"{token.content!r} is found in other places by the one than by the other")
+        if has.normalized != token.normalized:
+            yield _by_release(name)
+    yield from _first_space(name, said, document.get("pre_tokenizer") or {})
     family = FAMILIES.get(name)
-    if family is None or family.steps is None:
+    stated = {key: value for key, value in said.items() if value is not None}
+    if family is None:
+        if name == "Qwen2Tokenizer" and document.get("normalizer") != {"type": "NFC"}:
+            yield _by_release(name)
+        if named and name not in (*BYTE_LEVEL, *GIVEN):
+            yield f"the settings of a {name} were not compared with tokenizer.json"
+        return
+    said = {**family.specials, **stated}
+    if family.steps is None:
+        # Before release 5 the first token is put there where nothing says otherwise.
+        asked = {"add_bos_token": True, **said}
+        added = [content_of(asked[role]) for role in ENDS[:2] if asked.get(f"add_{role}")]
+        before = _Ways.of(tokenizer, pairs).framed
+        if None not in map(tokenizer.token_to_id, added):
+            tokenizer.post_processor = family.frame(tokenizer, asked)
+            if before == _Ways.of(tokenizer, pairs).framed:
+                return
+        yield _by_release(name, 4)
         return
     if not isinstance(tokenizer.model, KINDS.get(family.files[0], models.Unigram)):
-        if named:
-            yield _by_release(name)
+        yield _by_release(name)
         return
-    stated = {key: value for key, value in said.items() if value is not None}
-    said = {**family.specials, **stated}
     unknown, pieces = content_of(said["unk_token"]), tokenizer.model
     if isinstance(pieces, models.WordPiece) and "unk_token" in stated and pieces.unk_token != unknown:
         raise _contradiction(f"an unknown word is {pieces.unk_token!r} or {unknown!r}")
@@ -85,7 +120,7 @@ def _differences(
     tokenizer.no_truncation()
     tokenizer.no_padding()
     ours = _Ways.of(tokenizer, pairs)
-    family.steps(tokenizer, said, charsmap)
+    family.steps(tokenizer, said, _charsmap(document))
     ends = {role: content_of(said[role]) for role in ENDS if role in family.specials}
     absent = [role for role, token in ends.items() if tokenizer.token_to_id(token) is None]
     if absent and (named or stated.keys() & set(absent)):
@@ -101,12 +136,42 @@ def _differences(
         made = zip(getattr(ours, what), getattr(theirs, what), strict=True)
         if parted and (odd := next((both for both in made if both[0] != both[1]), None)):
             raise _contradiction(f"a text is {what} as {odd[0]!r} or as {odd[1]!r}")
-    if ours != theirs and named:
+    if ours != theirs or not _is_usual(document["model"], unknown):
         yield _by_release(name)
 
 
-def _by_release(name: str) -> str:
-    return f"transformers 5 does not read all of tokenizer.json for a {name}, and may make other tokens of a text"
+def _flags(token: AddedToken) -> tuple[bool, bool, bool]:
+    return token.single_word, token.lstrip, token.rstrip
+
+
+def _first_space(name: str, said: Said, step: Mapping[str, Any]) -> Iterator[str]:
+    """Compare whether a space goes before a text, which release 4 takes from the settings whatever the class is, but for LLaMA's."""
+    asked = bool(said.get("add_prefix_space", False))
+    if step.get("type") != "ByteLevel" or step["add_prefix_space"] == asked:
+        return
+    if name in BYTE_LEVEL:
+        ours, theirs = (
+            [word for word, _ in pre_tokenizers.ByteLevel(add_prefix_space=each).pre_tokenize_str(PROBES[0])]
+            for each in (not asked, asked)
+        )
+        raise _contradiction(f"a text is split as {ours!r} or as {theirs!r}")
+    if name not in ("LlamaTokenizer", "TokenizersBackend"):
+        yield _by_release(name, 4)
+
+
+def _is_usual(model: Mapping[str, Any], unknown: str) -> bool:
+    """Whether a vocabulary is used as release 5 uses any of its kind, whatever tokenizer.json says."""
+    if "unk_id" in model:  # Unigram
+        at = model["unk_id"]
+        return at is not None and bool(model["vocab"][at][0] == unknown)
+    begins, ends = model.get("continuing_subword_prefix"), model.get("end_of_word_suffix")
+    if "max_input_chars_per_word" in model:  # WordPiece
+        return (begins, model["max_input_chars_per_word"]) == ("##", 100)
+    return not begins and not ends
+
+
+def _by_release(name: str, release: int = 5) -> str:
+    return f"transformers {release} does not read all of tokenizer.json for a {name}, and may make other tokens of a text"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,12 +182,16 @@ class _Ways:
     split: list[list[str]]
     framed: list[tuple[list[str], list[int], list[int]]]
     """Tokens, ids and types around an empty text, and around a pair of them."""
+    spaced: list[str]
+    """Words of a text with more spaces than it needs."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, pairs: bool) -> Self:
         normal, words = tokenizer.normalizer, tokenizer.pre_tokenizer
         empty = [tokenizer.encode(""), *([tokenizer.encode("", "")] if pairs else [])]
+        spaced = normal.normalize_str(SPACED) if normal else SPACED
         return cls(
+            spaced=[word for word, _ in words.pre_tokenize_str(spaced)] if words else [spaced],
             normalized=[normal.normalize_str(text) if normal else text for text in PROBES],
             split=[
                 [word for word, _ in words.pre_tokenize_str(text)] if words else [text] for text in PROBES

@@ -303,9 +303,35 @@ FAMILIES: Mapping[str, Family] = {
     ),
 }
 """transformers' classes."""
+ALSO = {
+    **dict.fromkeys(("BartTokenizer", "LongformerTokenizer"), "RobertaTokenizer"),
+    **dict.fromkeys(
+        (
+            "ConvBertTokenizer",
+            "DPRContextEncoderTokenizer",
+            "DPRQuestionEncoderTokenizer",
+            "DPRReaderTokenizer",
+            "LayoutLMTokenizer",
+            "LxmertTokenizer",
+            "MobileBertTokenizer",
+            "RetriBertTokenizer",
+            "SqueezeBertTokenizer",
+        ),
+        "BertTokenizer",
+    ),
+}
+"""Other names of those classes."""
+BYTE_LEVEL = ("CodeGenTokenizer", "DebertaTokenizer", "GPT2Tokenizer", "Qwen2Tokenizer", "RobertaTokenizer")
+"""Classes that say by the settings alone whether a space goes before a text."""
+GIVEN = ("PreTrainedTokenizer", "TokenizersBackend")
+"""Classes of a tokenizer.json as it is."""
 CLASSES = {
     "albert": "AlbertTokenizer", "bert": "BertTokenizer", "camembert": "CamembertTokenizer", "distilbert": "BertTokenizer",
-    "electra": "BertTokenizer", "gemma": "GemmaTokenizer", "gemma2": "GemmaTokenizer", "gemma3_text": "GemmaTokenizer",
+    **dict.fromkeys(
+        ("convbert", "electra", "ernie", "layoutlm", "lxmert", "megatron-bert", "mobilebert", "nezha", "squeezebert"),
+        "BertTokenizer",
+    ),
+    "gemma": "GemmaTokenizer", "gemma2": "GemmaTokenizer", "gemma3_text": "GemmaTokenizer",
     "mpnet": "MPNetTokenizer", "nomic_bert": "BertTokenizer",
     "roberta": "RobertaTokenizer", "t5": "T5Tokenizer", "xlm-roberta": "XLMRobertaTokenizer",
 }  # fmt: skip

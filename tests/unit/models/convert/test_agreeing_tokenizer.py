@@ -1,5 +1,6 @@
 """A tokenizer.json beside settings that say another thing: transformers follows these, and a bundle has tokenizer.json alone."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -96,22 +97,103 @@ def fairseq(model: Path, tokenizer: Tokenizer, **said: Any) -> None:
     write_json(model / "tokenizer_config.json", said)
 
 
-def test_the_space_before_a_text(model: Path) -> None:
+def byte_level(*, space: bool) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE({**ENDS, "a": 4}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    fairseq(model, tokenizer, tokenizer_class="RobertaTokenizer", add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=space)
+    return tokenizer
+
+
+@pytest.mark.parametrize("name", ["RobertaTokenizer", "BartTokenizer", "GPT2TokenizerFast"])
+def test_the_space_before_a_text(model: Path, name: str) -> None:
+    fairseq(model, byte_level(space=False), tokenizer_class=name, add_prefix_space=False)
     assert warnings(model) == ()
-    fairseq(model, tokenizer, tokenizer_class="RobertaTokenizer", add_prefix_space=True)
+    fairseq(model, byte_level(space=False), tokenizer_class=name, add_prefix_space=True)
     with pytest.raises(ModelError, match=r"split as .'Hello', 'ĠWorld'. or as .'ĠHello', 'ĠWorld'."):
+        warnings(model)
+    fairseq(model, byte_level(space=True), tokenizer_class=name)
+    with pytest.raises(ModelError, match=r"split as .'ĠHello', 'ĠWorld'. or as .'Hello', 'ĠWorld'."):
         warnings(model)
 
 
-def test_what_release_5_alone_leaves_out_is_a_warning(model: Path) -> None:
-    tokenizer = Tokenizer(models.Unigram([*((token, 0.0) for token in ENDS), ("▁a", -1.0)], unk_id=3))
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    fairseq(model, tokenizer, tokenizer_class="XLMRobertaTokenizer")
-    assert warnings(model) == ()
-    tokenizer.normalizer = normalizers.NFKC()
-    fairseq(model, tokenizer, tokenizer_class="XLMRobertaTokenizer")
+def test_the_space_of_which_release_4_alone_asks_the_settings(model: Path) -> None:
+    fairseq(model, byte_level(space=True), tokenizer_class="PreTrainedTokenizerFast")
     (warned,) = warnings(model)
-    assert "transformers 5 does not read all of tokenizer.json for a XLMRobertaTokenizer" in warned
+    assert "transformers 4 does not read all of tokenizer.json for a PreTrainedTokenizer" in warned
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"tokenizer_class": "DPRQuestionEncoderTokenizer"}, {"tokenizer_class": "MobileBertTokenizerFast"}, {}],
+)
+def test_berts_class_under_other_names(model: Path, said: dict[str, Any]) -> None:
+    config = json.loads((model / "config.json").read_text())
+    write_json(model / "config.json", config | {"model_type": "ernie"})
+    write_json(model / "tokenizer_config.json", said)
+    assert warnings(model) == ()
+    write_json(model / "tokenizer.json", tokenizer_document(lowercase=False))
+    with pytest.raises(ModelError, match="'Hello World' or as 'hello world'"):
+        warnings(model)
+
+
+def test_a_class_that_nobody_knows_is_a_warning(model: Path) -> None:
+    write_json(model / "tokenizer_config.json", {"tokenizer_class": "FunnelTokenizer"})
+    assert warnings(model) == ("the settings of a FunnelTokenizer were not compared with tokenizer.json",)
+
+
+def test_where_a_token_of_the_users_is_found(model: Path) -> None:
+    document = tokenizer_document()
+    token = {"content": "hello", "single_word": False, "lstrip": False, "rstrip": False, "special": False}
+    number = document["model"]["vocab"]["hello"]
+    document["added_tokens"].append({"id": number, **token, "normalized": True})
+    write_json(model / "tokenizer.json", document)
+
+    def listed(**flags: bool) -> tuple[str, ...]:
+        decoder = {str(number): {**token, "normalized": True, **flags}}
+        write_json(model / "tokenizer_config.json", {**BERT, "added_tokens_decoder": decoder})
+        return warnings(model)
+
+    assert listed() == ()
+    with pytest.raises(ModelError, match="'hello' is found in other places"):
+        listed(single_word=True)
+    assert "transformers 5" in listed(normalized=False)[0]
+
+
+@pytest.mark.parametrize("setting", [{"max_input_chars_per_word": 20}, {"continuing_subword_prefix": "@@"}])
+def test_settings_of_a_vocabulary_that_release_5_leaves_out(model: Path, setting: dict[str, Any]) -> None:
+    document = tokenizer_document()
+    document["model"] |= setting
+    write_json(model / "tokenizer.json", document)
+    assert "transformers 5" in warnings(model)[0]
+
+
+def test_the_frame_of_which_release_4_alone_asks_the_settings(model: Path) -> None:
+    for said in ({"add_eos_token": True}, {"add_bos_token": True, "add_eos_token": True}):
+        fairseq(model, byte_level(space=False), tokenizer_class="LlamaTokenizer", **said)
+        assert warnings(model) == ()
+    fairseq(model, byte_level(space=False), tokenizer_class="LlamaTokenizer")
+    assert "transformers 4" in warnings(model)[0]
+
+
+@pytest.mark.parametrize("named", [{"tokenizer_class": "XLMRobertaTokenizer"}, {}])
+def test_what_release_5_alone_leaves_out_is_a_warning(model: Path, named: dict[str, str]) -> None:
+    config = json.loads((model / "config.json").read_text())
+    write_json(model / "config.json", config | {"model_type": "xlm-roberta"})
+    words = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+
+    def of(**other: Any) -> tuple[str, ...]:
+        unknown = other.pop("unk_id", 3)
+        pieces = [*((token, 0.0) for token in ENDS), ("▁a", -1.0)]
+        tokenizer = Tokenizer(models.Unigram(pieces, unk_id=unknown))
+        tokenizer.pre_tokenizer = other.get("pre_tokenizer", words)
+        tokenizer.normalizer = other.get("normalizer")
+        fairseq(model, tokenizer, **named)
+        return warnings(model)
+
+    assert of() == ()
+    for other in (
+        {"normalizer": normalizers.NFKC()},
+        {"pre_tokenizer": pre_tokenizers.Metaspace()},
+        {"unk_id": 4},
+    ):
+        (warned,) = of(**other)
+        assert "transformers 5 does not read all of tokenizer.json for a XLMRobertaTokenizer" in warned
