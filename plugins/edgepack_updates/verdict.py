@@ -19,7 +19,10 @@ SAME_SCORES = 1e-4
 TAU, BEST = 0.98, 0.99
 """Kendall's tau of the scores, and share of the best texts or labels, from which on a new bundle ranks as the old one."""
 CLAIMED = "not decided: its maker says that vectors are the same to 1e-4, by embedder id and golden vectors; its program was not run"
-PRUNED = "not decided: the built-in texts have vectors that are the same to 1e-4, but one bundle has fewer tokens, and texts with others were not compared"
+ALIKE = "not decided: the built-in texts have {} that are the same to 1e-4, but {} were not compared"
+PRUNED = "one bundle has fewer tokens, and texts with others"
+CUT = "one bundle cuts texts at {} tokens, and longer ones"
+SPLIT = "the tokenizers are of other files, and texts that they split otherwise"
 SAME_BITS = "the same bits: one index serves both"
 _NOUNS = {None: "embeddings", "rank": "ranking", "classes": "classifying"}
 Outcome = Literal["same", "mixed", "rebuild", "undecided"]
@@ -77,7 +80,7 @@ def judge(
         begins = "not to be exchanged" if scored else "rebuild the index"
         return Verdict(outcome="rebuild", says=f"{begins}: {'; '.join(why)}", why=why)
     if drift.scores is not None:
-        return _of_scores(drift.scores, differs)
+        return _of_scores(drift.scores, differs, _missed(old, new, differs))
     # A cosine does not see it, and an index by inner products does.
     if drift.min_cosine >= AGREE and not drift.length_change <= LENGTH:
         says = f"rebuild the index: lengths of vectors change by up to {drift.length_change:.1%}"
@@ -86,8 +89,9 @@ def judge(
         return _unmeasured(old, new, drift, said_by)
     if _same_bits(old, new) and drift.same_bits:
         return Verdict(outcome="same", says=SAME_BITS)
-    if drift.min_cosine >= AGREE and _other_tokens(old, new):
-        return Verdict(outcome="undecided", says=PRUNED, why=_causes(differs))
+    if drift.min_cosine >= AGREE and (missed := _missed(old, new, differs)):
+        says = ALIKE.format("vectors", missed)
+        return Verdict(outcome="undecided", says=says, why=_causes(differs))
     if drift.min_cosine >= AGREE:
         return Verdict(outcome="same", says="the same to 1e-4: an index can stay")
     assert drift.top10_kept is not None and drift.nearest_kept is not None
@@ -106,6 +110,16 @@ def _same_bits(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return len(one) == len(other) == 1 and not (one | other) & {None, ""}
 
 
+def _missed(old: Mapping[str, Any], new: Mapping[str, Any], differs: Mapping[str, Any]) -> str:
+    """Texts that the two make other tokens of, and that are not among the built-in ones; empty where there are none."""
+    if _other_tokens(old, new):
+        return PRUNED
+    longest = [each["model"].get("max_length") for each in (old, new)]
+    if longest[0] != longest[1]:
+        return CUT.format(min(filter(None, longest)))
+    return SPLIT if "tokenizer" in differs else ""
+
+
 def _other_tokens(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Whether a pass took tokens from one of them that the other has: a pruned vocabulary keeps those of everyday texts."""
     pruned = any("prune-vocabulary" in str(each["model"].get("recipe", "")) for each in (old, new))
@@ -122,8 +136,10 @@ def _causes(differs: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(f"another {name}" for name in names if name in differs)
 
 
-def _of_scores(found: Scores, differs: Mapping[str, Any]) -> Verdict:
+def _of_scores(found: Scores, differs: Mapping[str, Any], missed: str) -> Verdict:
     """A reranker or a classifier has no index; thresholds on its scores may be kept."""
+    if found.largest <= SAME_SCORES and missed:
+        return Verdict(outcome="undecided", says=ALIKE.format("scores", missed), why=_causes(differs))
     if found.largest <= SAME_SCORES:
         return Verdict(outcome="same", says="the same scores to 1e-4: thresholds can stay")
     causes = _causes(differs)

@@ -155,6 +155,29 @@ def test_an_index_of_other_tokens_may_not_stay_by_everyday_texts() -> None:
     assert judge(whole, manifest("int8", "2"), near, {}, said_by=()).outcome == "same"
 
 
+def test_texts_that_the_built_in_ones_do_not_stand_for(made: Make, context: HostContext) -> None:
+    """Longer ones than one bundle takes, and those that two tokenizers split otherwise."""
+    files = [{"path": "tokenizer.json", "sha256": each * 64, "size": 9} for each in "ab"]
+    settings: list[dict[str, Any]] = [{"max_length": 512}, {"max_length": 4000}]
+    settings += [{"max_length": 512, "source_files": [each]} for each in files]
+    one, longer, split, otherwise = (
+        made(f"{number}", noise=number * 1e-5, **each) for number, each in enumerate(settings)
+    )
+    for old, new, words in (
+        (one, longer, "cuts texts at 512 tokens, and longer ones were not compared"),
+        (split, otherwise, "split otherwise were not compared"),
+    ):
+        found = verdict(old, new, context).verdict
+        assert found.outcome == "undecided" and words in found.says
+    ranks = {"task": "rank", "labels": ["score"]}
+    found = verdict(
+        made("ranks", max_length=512, **ranks), made("longer", max_length=64, **ranks), context
+    ).verdict
+    assert (
+        found.outcome == "undecided" and "scores that are the same to 1e-4, but one bundle cuts" in found.says
+    )
+
+
 def test_vectors_of_another_length_are_not_the_same(made: Make, context: HostContext) -> None:
     """A cosine says nothing of it, nor do vectors that were scaled to length 1; an inner product does."""
     exact = {"embedder": "1", "vectors_sha256": "2"}
