@@ -4,6 +4,7 @@ The bundle's folder lies in /usr/lib/edgepack/NAME, as it is; /usr/bin/NAME is a
 alternative that update-alternatives chooses. A program with a server gets a systemd unit NAME.service, which nothing starts.
 """
 
+import hashlib
 import io
 import re
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from edgepack.bundles.packages import require_version, text_of_form
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armhf", "riscv64": "riscv64"}
 """What Debian calls them."""
 MAINTAINER = re.compile(r"[^<>\n]+ <[^<>\s]+@[^<>\s]+>")
-VERSION = re.compile(r"\d[A-Za-z0-9.+~-]*")
+VERSION = re.compile(r"[0-9]([A-Za-z0-9.+~-]*[A-Za-z0-9.+~])?")
 HOME = "usr/lib/edgepack"
 MAGIC = b"!<arch>\n"
 LEVEL, WINDOW = 19, 23
@@ -129,7 +130,11 @@ def _data(bundle: Bundle) -> Iterator[TarEntry]:
 
 
 def _package(bundle: Bundle) -> str:
-    return re.sub(r"[^a-z0-9+.-]+", "-", bundle.name.lower())
+    """The bundle's name in the letters that Debian has; with a digest of it where that leaves others out."""
+    name = re.sub(r"[^a-z0-9+.-]+", "-", bundle.name.lower()).lstrip("+.-")
+    if bundle.name.isascii():
+        return name
+    return f"{name}-{hashlib.sha256(bundle.name.encode()).hexdigest()[:8]}"
 
 
 def _architecture(bundle: Bundle) -> str:

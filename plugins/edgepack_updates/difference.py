@@ -5,7 +5,7 @@ from tempfile import mkdtemp
 
 from edgepack.api import BuildContext, Bundle, BundleError
 from edgepack.api.kit import PublicKey, open_bundle, unpack_bundle, word_of_bundle
-from edgepack.bundles.archive import archive_of, pack
+from edgepack.bundles.archive import archive_of, pack, with_archive
 from edgepack.bundles.manifest import digest
 from edgepack.reports.cost import download_costs, prices_of
 from edgepack.signing.signatures import require_signed_file
@@ -21,9 +21,7 @@ def opened(path: Path, name: str, *, context: BuildContext) -> Bundle:
         made = open_bundle(unpack_bundle(path, context.work_dir / name))
         archive = path if path.name.endswith(".tar.zst") else None
     elif path.is_dir():
-        made = open_bundle(path)
-        beside = archive_of(made.directory)
-        archive = beside if beside.is_file() else None
+        return with_archive(open_bundle(path))
     else:
         raise BundleError(
             f"there is no {path}", hint="name a folder that edgepack bundle made, or its .tar.zst archive"

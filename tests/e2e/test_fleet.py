@@ -28,7 +28,10 @@ BUSY = """        folder.mkdir()
     [("--jobs", "2"), ("--executor", "dask", "--jobs", "2", "--store", "store")],
     ids=["processes", "dask"],
 )
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)],
+)
 def test_an_interrupted_build_says_so_and_leaves_nothing(
     how: tuple[str, ...], number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,9 +86,10 @@ def replace(how: str, folder: Path) -> None:
 
 def _put(there: Path, content: str) -> None:
     with placed_folder(there, force=True) as work:
-        (work / "manifest.json").write_text(content)
+        text = json.dumps({"schema": 1, "target": content, "files": []})
+        (work / "manifest.json").write_text(text)
         (work / "model").mkdir()
-        (work / "model/model.bin").write_text(content)
+        (work / "model/model.bin").write_text(text)
 
 
 def _said(there: Path) -> str | None:
@@ -99,7 +100,7 @@ def _said(there: Path) -> str | None:
     names = [path.relative_to(there).as_posix() for path in files]
     contents = {path.read_text() for path in files}
     whole = names == ["manifest.json", "model/model.bin"] and len(contents) == 1
-    return contents.pop() if whole else f"mixed: {names}"
+    return str(json.loads(contents.pop())["target"]) if whole else f"mixed: {names}"
 
 
 if __name__ == "__main__":

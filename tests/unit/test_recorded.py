@@ -13,6 +13,7 @@ from rich.console import Console
 from tests.support.signed import key_in, write_small_bundle
 
 from edgepack.building.outcome import report_file_of
+from edgepack.bundles.archive import pack
 from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
 from edgepack.device.record import record_file_of
 from edgepack.errors import BundleError, SignatureError
@@ -89,6 +90,20 @@ def test_what_was_written_here_is_a_result(folder: Path, write: Write, context: 
     assert "verified ✓\n" in text and "verified ✓<" in page and "this processor" in text
     assert as_json(report)["said_by"] == {"whose": "here", "key": ""}
     assert "said_by" not in json.loads(report_file_of(folder).read_text())
+
+
+def test_an_archive_of_another_bundle_is_not_weighed(
+    folder: Path, tmp_path: Path, context: HostContext
+) -> None:
+    """After an update the archive beside a folder is the older bundle's."""
+    bundle, beside = open_bundle(folder), folder.with_name(f"{folder.name}.tar.zst")
+    size = pack(bundle, beside, context=context).archive.stat().st_size  # type: ignore[union-attr]
+    assert report_again(folder, context=context).archive_bytes == size
+    manifest = folder / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "version": "2.0.0"}))
+    assert report_again(folder, context=context).archive_bytes is None
+    beside.write_text("x")
+    assert report_again(folder, context=context).archive_bytes is None
 
 
 @pytest.mark.parametrize(("within", "named"), [("", "."), ("model", "..")])

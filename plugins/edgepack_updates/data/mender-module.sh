@@ -16,14 +16,16 @@ case $state in
     chmod 755 "$new"
     tar -xf "$work"/files/*.tar.zst -C "$new" --strip-components=1
     "$new/embed" --check || { rm -rf "$new"; exit 1; }
-    [ ! -L "$home/current" ] || link "$(readlink "$home/current")" previous
+    # None leads to nothing.
+    link "$(readlink "$home/current" || echo none)" previous
     link "${new##*/}" current
     sync ;;
   ArtifactRollback)
-    [ ! -L "$home/previous" ] || link "$(readlink "$home/previous")" current ;;
+    [ ! -L "$home/previous" ] || link "$(readlink "$home/previous")" current
+    [ -e "$home/current" ] || rm -f "$home/current" ;;
   Cleanup)
     rm -f "$home/previous" "$home/.link"
     for each in "$home"/bundle-*; do
-      [ "${each##*/}" = "$(readlink "$home/current")" ] || rm -rf "$each"
+      [ "$(readlink -f "$each")" = "$(readlink -f "$home/current")" ] || rm -rf "$each"
     done ;;
 esac

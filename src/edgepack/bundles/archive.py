@@ -51,6 +51,17 @@ def archive_of(directory: Path) -> Path:
     return directory.with_name(directory.name + ".tar.zst")
 
 
+def with_archive(bundle: Bundle) -> Bundle:
+    """With the archive beside its folder, where that has the same manifest: after an update it may be the older bundle's."""
+    archive, manifest = archive_of(bundle.directory), bundle.directory / MANIFEST
+    try:
+        with opened(archive) as members:
+            said = next(b"".join(each.chunks()) for each in members if each.path.name == MANIFEST)
+    except (BadArchive, StopIteration):
+        return replace(bundle, archive=None)
+    return replace(bundle, archive=archive if said == manifest.read_bytes() else None)
+
+
 def pack(bundle: Bundle, destination: Path, *, context: BuildContext) -> Bundle:
     """Write the bundle's archive and return the bundle with it.
 

@@ -1,6 +1,7 @@
 """A folder that appears at its place when it is whole, or not at all."""
 
 import fcntl
+import json
 import os
 import re
 import secrets
@@ -33,7 +34,16 @@ class FolderKind:
     is_one: Callable[[Path], bool] = field(repr=False)
 
 
-BUNDLE = FolderKind(name="a bundle", is_one=lambda folder: (folder / MANIFEST).is_file())
+def _is_bundle(folder: Path) -> bool:
+    """Whether its manifest lists files of a bundle, damaged or not: extensions of browsers and apps of the web have a manifest.json, too."""
+    try:
+        said = json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and {"schema", "target", "files"} <= said.keys()
+
+
+BUNDLE = FolderKind(name="a bundle", is_one=_is_bundle)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from edgepack.cli import (
 from edgepack.cli.help import Listed, example
 from edgepack.cli.output import say
 from edgepack.errors import DiskFullError, EdgepackError, MissingToolError, UsageError
-from edgepack.plugins.process import end, end_now
+from edgepack.plugins.process import SIGNALS, end, end_now
 from edgepack.terminal_text import indented, shown
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def main() -> NoReturn:
             end_now(INTERRUPTED)
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)
     meta: dict[str, Any] = {}

@@ -142,6 +142,7 @@ PROGRAMS = {b"\x7fELF": "embed", b"MZ": "embed.exe", b"#!": ""}
 
 def _kind_of_program(file: IO[bytes]) -> bytes:
     """How it begins; empty where it is none."""
+    file.seek(0)
     first = file.read(4)
     file.seek(0)
     return next((begins for begins in PROGRAMS if first.startswith(begins)), b"")

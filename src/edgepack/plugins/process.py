@@ -18,7 +18,7 @@ from edgepack.terminal_text import shown
 
 KEPT = ("PATH", "HOME", "TMPDIR")
 """Variables that the host works by, beside its own; what a plugin adds to one stays."""
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SLOW = 3.0
 """Seconds of an import after which people are told what they wait for."""
 GRACE = 3.0

@@ -18,6 +18,7 @@ from edgepack.console import Story
 from edgepack.errors import EdgepackError, OutputError, UsageError
 from edgepack.files.shared import SharedStore
 from edgepack.files.store import sha256_of
+from edgepack.foundry.toolchains.choose import compiled_otherwise
 from edgepack.models.export.source_key import source_key
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext, host_context
@@ -181,5 +182,6 @@ def key_of_cell(source: ModelSource, target: Target, context: HostContext) -> st
         "packages": {name: context.extensions(PACKAGE)[name].identity for name in target.packages},
         "edgepack": edgepack.__version__,
         "made_by": context.plugins().builder_of(target).made_by(target),
+        **compiled_otherwise(target.platform, context=context),
     }
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.building.outcome import report_file_of
-from edgepack.bundles.archive import archive_of
+from edgepack.bundles.archive import with_archive
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.errors import BundleError
 from edgepack.plugins.context import HostContext
@@ -50,10 +50,7 @@ def report_again(
     They are results where that report was written here, or is signed with ``key``; else they are what its maker says. Raises
     ``BundleError``, and ``SignatureError`` where a bundle was neither made here nor signed with ``key``.
     """
-    bundle = open_bundle(path)
-    archive = archive_of(bundle.directory)
-    if archive.is_file():
-        bundle = Bundle(directory=bundle.directory, manifest=bundle.manifest, archive=archive)
+    bundle = with_archive(open_bundle(path))
     said_by = word_of_bundle(bundle, key=key, store=context.store)
     record = record_beside(bundle.directory, key=key, store=context.store)
     packages: tuple[PackageSize, ...] = ()

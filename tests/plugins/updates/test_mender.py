@@ -3,6 +3,8 @@
 import hashlib
 import io
 import json
+import os
+import subprocess
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +104,34 @@ def test_devices_have_to_be_named(table: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said) as refused:
         create_packager(replace(TARGET, extra={"mender": table}))
     assert refused.value.hint and "[x-mender]" in refused.value.hint
+
+
+@pytest.mark.tools("sh", may=("mktemp",))
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("before", [None, "bundle-factory", "/absolute/bundle-factory"])
+def test_a_device_that_goes_back_has_what_it_had(tmp_path: Path, *, before: str | None, whole: bool) -> None:
+    """None, if it had none: the bundle that was rolled back is gone. A link that leads to the bundle in use may be absolute."""
+    home, work, inside = (tmp_path / name for name in ("home", "work", "made/sample"))
+    for folder in (home, work / "files", inside):
+        folder.mkdir(parents=True)
+    if before:
+        (home / "bundle-factory").mkdir()
+        (home / "current").symlink_to(before.replace("/absolute", str(home)))
+    (inside / "embed").write_text("#!/bin/sh\n")
+    (inside / "embed").chmod(0o755)
+    payload = work / "files/sample.tar.zst"
+    with tarfile.open(payload, "w") as tar:
+        tar.add(inside, "sample")
+    payload.write_bytes(payload.read_bytes()[: None if whole else 600])
+    codes = [
+        subprocess.run(
+            ["sh", SCRIPT, state, work], env={**os.environ, "EDGEPACK_HOME": str(home)}, check=False
+        ).returncode
+        for state in ("ArtifactInstall", "ArtifactRollback", "Cleanup")
+    ]
+    assert [code == 0 for code in codes] == [whole, True, True]
+    assert sorted(path.name for path in home.iterdir()) == (["bundle-factory", "current"] if before else [])
+    assert not before or (home / "current").resolve() == home / "bundle-factory"
 
 
 def test_a_browser_has_no_client(bundle: Bundle) -> None:

@@ -44,10 +44,15 @@ def unfinished_build(destination: Path) -> Iterator[subprocess.Popen[bytes]]:
             build.kill()
 
 
+def manifest(content: str) -> str:
+    """Text of one that passes for a bundle's."""
+    return json.dumps({"schema": 1, "target": content, "files": []})
+
+
 def make(destination: Path, content: str) -> None:
     """Make a folder that passes for a bundle."""
     with placed_folder(destination, force=True) as folder:
-        (folder / "manifest.json").write_text(content)
+        (folder / "manifest.json").write_text(manifest(content))
 
 
 def test_a_killed_build_leaves_nothing_at_its_place_and_the_next_one_cleans_up(tmp_path: Path) -> None:
@@ -71,22 +76,22 @@ def test_a_build_that_was_killed_between_the_two_renames_gives_the_old_bundle_ba
     (tmp_path / "bundle").rename(tmp_path / ".bundle-abc_1234.replaced")
     with pytest.raises(RuntimeError), placed_folder(tmp_path / "bundle", force=True):
         raise RuntimeError
-    assert (tmp_path / "bundle" / "manifest.json").read_text() == "old"
+    assert (tmp_path / "bundle" / "manifest.json").read_text() == manifest("old")
     assert names_in(tmp_path) == ["bundle"]
 
 
 def test_two_builds_that_finish_one_after_the_other_do_not_mix(tmp_path: Path) -> None:
     with placed_folder(tmp_path / "bundle", force=False) as first:
         with placed_folder(tmp_path / "bundle", force=False) as second:
-            (first / "manifest.json").write_text("first")
-            (second / "manifest.json").write_text("second")
+            (first / "manifest.json").write_text(manifest("first"))
+            (second / "manifest.json").write_text(manifest("second"))
         with pytest.raises(OutputError, match="already exists"):  # noqa: SIM117 - the first block ends below
             with placed_folder(tmp_path / "bundle", force=False):
                 pass
-        assert (tmp_path / "bundle" / "manifest.json").read_text() == "second"
+        assert (tmp_path / "bundle" / "manifest.json").read_text() == manifest("second")
         (tmp_path / "bundle" / "manifest.json").unlink()
         (tmp_path / "bundle").rmdir()
-    assert (tmp_path / "bundle" / "manifest.json").read_text() == "first"
+    assert (tmp_path / "bundle" / "manifest.json").read_text() == manifest("first")
     assert names_in(tmp_path) == ["bundle"]
 
 
@@ -112,11 +117,24 @@ def test_a_place_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     assert names_in(tmp_path / "dist") == []
 
 
+def test_what_has_a_manifest_of_another_kind_is_not_replaced(tmp_path: Path) -> None:
+    """An extension of a browser, an app of the web."""
+    (tmp_path / "work").mkdir()
+    for said in ('{"manifest_version": 3, "name": "mine"}', "// mine\n{}", "[]"):
+        (tmp_path / "work/manifest.json").write_text(said)
+        with (
+            pytest.raises(OutputError, match="is not a bundle"),
+            placed_folder(tmp_path / "work", force=True),
+        ):
+            pass
+        assert (tmp_path / "work/manifest.json").read_text() == said
+
+
 def test_a_build_that_comes_second_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="already exists"):  # noqa: SIM117 - raised when the inner block ends
         with placed_folder(tmp_path / "bundle", force=False):
             make(tmp_path / "bundle", "the other's")
-    assert (tmp_path / "bundle" / "manifest.json").read_text() == "the other's"
+    assert (tmp_path / "bundle" / "manifest.json").read_text() == manifest("the other's")
     assert names_in(tmp_path) == ["bundle"]
 
 
@@ -158,17 +176,17 @@ def test_what_is_left_of_a_bundle_whose_name_begins_alike_is_not_touched(
     """After a kill between two renames, it may be that bundle's only copy."""
     left = tmp_path / f".{other}-abcd1234.{ending}"
     left.mkdir()
-    (left / "manifest.json").write_text("the only copy")
+    (left / "manifest.json").write_text(manifest("the only copy"))
     if there:
         make(tmp_path / name, "old")
     make(tmp_path / name, "new")
     assert names_in(tmp_path) == sorted([left.name, name])
-    assert (left / "manifest.json").read_text() == "the only copy"
+    assert (left / "manifest.json").read_text() == manifest("the only copy")
     if ending == "replaced":
         with pytest.raises(RuntimeError), placed_folder(tmp_path / other, force=True):
             raise RuntimeError
         assert names_in(tmp_path) == sorted([name, other])
-        assert (tmp_path / other / "manifest.json").read_text() == "the only copy"
+        assert (tmp_path / other / "manifest.json").read_text() == manifest("the only copy")
 
 
 @pytest.mark.sample(1)
@@ -205,7 +223,7 @@ def test_where_folders_cannot_be_exchanged_one_that_is_being_replaced_is_no_left
     ((old, new),) = looked
     assert (old.partition(".replaced")[0], ".unfinished") == (new.partition(".unfinished")[0], new[-11:])
     assert names_in(tmp_path) == ["a"]
-    assert (tmp_path / "a/manifest.json").read_text() == "new"
+    assert (tmp_path / "a/manifest.json").read_text() == manifest("new")
 
 
 def test_a_work_folder_that_another_took_for_a_leftover_is_made_again(
@@ -224,7 +242,7 @@ def test_a_work_folder_that_another_took_for_a_leftover_is_made_again(
     monkeypatch.setattr(place, "_lock", locked)
     make(tmp_path / "a", "new")
     assert len(seen) == 2
-    assert (tmp_path / "a/manifest.json").read_text() == "new"
+    assert (tmp_path / "a/manifest.json").read_text() == manifest("new")
 
 
 def test_something_else_that_is_named_as_a_leftover_is_left_alone(tmp_path: Path) -> None:
@@ -280,11 +298,11 @@ def test_an_interrupt_while_the_folder_is_removed_leaves_nothing(
         pytest.raises(KeyboardInterrupt),
         placed_folder(tmp_path / "bundle", force=True) as folder,
     ):
-        (folder / "manifest.json").write_text("new")
+        (folder / "manifest.json").write_text(manifest("new"))
         if not first:
             raise KeyboardInterrupt
     assert names_in(tmp_path) == ["bundle"]
-    assert (tmp_path / "bundle" / "manifest.json").read_text() == ("new" if first else "old")
+    assert (tmp_path / "bundle" / "manifest.json").read_text() == manifest("new" if first else "old")
 
 
 def test_a_lock_that_leads_elsewhere_makes_no_file_there(tmp_path: Path) -> None:

@@ -616,6 +616,12 @@ def test_a_plain_zip_is_read_alike_by_its_list_and_from_member_to_member(tmp_pat
     assert not is_plain_zip(hidden)
     other.write_bytes(plain.read_bytes().replace(b"a", b"c", 1))
     assert not is_plain_zip(other)
+    behind = tmp_path / "behind"
+    with zipfile.ZipFile(behind, "a") as archive:
+        behind.write_bytes(b"\x7fELF" + b"x" * 999)
+    with zipfile.ZipFile(behind, "a") as archive:
+        archive.writestr("a", b"y")
+    assert is_plain_zip(behind)
 
 
 @pytest.mark.parametrize("other", ["m-1.data/purelib/m/bundle/embed", "x/bundle/embed"])

@@ -24,7 +24,10 @@ def test_a_bundle_that_requires_a_signature_is_for_another_command(
         target_of(Cell(wanted=wanted, target="linux-x86-min"), context)
 
 
-def test_a_cell_is_another_one_with_another_licence_or_corpus(tmp_path: Path, context: HostContext) -> None:
+@pytest.mark.tools("g++", "zig")
+def test_a_cell_is_another_one_with_another_licence_corpus_or_toolchain(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A relicensed model was up to date, and shipped under the licence of before."""
     folder, corpus = tmp_path / "tiny", tmp_path / "corpus.txt"
     write_bert(folder, num_hidden_layers=1)
@@ -47,8 +50,13 @@ def test_a_cell_is_another_one_with_another_licence_or_corpus(tmp_path: Path, co
     ):
         file.write_text(text)
         keys.append(key())
+    monkeypatch.setenv("EDGEPACK_TOOLCHAIN", "zig")
+    assert key() == keys[-1], "the usual one"
+    monkeypatch.setenv("EDGEPACK_TOOLCHAIN", "gcc")
+    keys.append(key())
     assert len(set(keys)) == len(keys)
+    monkeypatch.delenv("EDGEPACK_TOOLCHAIN")
     folder.rename(tmp_path / "elsewhere")
     (tmp_path / "moved").mkdir()
     folder = (tmp_path / "elsewhere").rename(tmp_path / "moved/tiny")
-    assert key() == keys[-1]
+    assert key() == keys[-2]

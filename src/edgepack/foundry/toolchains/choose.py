@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import cast
 
 from edgepack.context import BuildContext
-from edgepack.errors import UsageError
+from edgepack.errors import EdgepackError, UsageError
 from edgepack.files.elf import version_key
 from edgepack.foundry.platform import RuntimeOptions
 from edgepack.foundry.platforms import find_platform
@@ -18,6 +18,7 @@ from edgepack.foundry.toolchains.zig import Zig, zig_program
 from edgepack.records.target import Platform
 
 DEFAULT_GLIBC = "2.28"
+TOOLCHAIN = "EDGEPACK_TOOLCHAIN"
 
 
 def choose_for_library(platform: Platform, *, context: BuildContext) -> NativeToolchain:
@@ -46,11 +47,22 @@ def choose(platform: Platform, *, glibc: str | None = None, context: BuildContex
     return cast("NativeToolchain", found.toolchain(options, context=context))
 
 
+def compiled_otherwise(platform: Platform, *, context: BuildContext) -> dict[str, str]:
+    """The toolchain for a platform, where the user has asked for another than the usual one."""
+    named = os.environ.get(TOOLCHAIN, "zig")
+    if named == "zig":
+        return {}
+    try:
+        return {"toolchain": choose(platform, context=context).identity}
+    except EdgepackError:
+        return {"toolchain": named}  # The platform has one of its own, or none.
+
+
 def toolchain_for(
     processor: Processor, platform: Platform, *, glibc: str | None = None, context: BuildContext
 ) -> NativeToolchain:
     floor = glibc or min(platform.glibc or DEFAULT_GLIBC, DEFAULT_GLIBC, key=version_key)
-    name = os.environ.get("EDGEPACK_TOOLCHAIN", "zig")
+    name = os.environ.get(TOOLCHAIN, "zig")
     require_protection(processor, platform, toolchain=name)
     if name == "zig":
         return zig_for(processor, platform, Glibc(glibc=floor), context=context)
