@@ -108,12 +108,23 @@ def _attentions(encoder: Encoder, config: Mapping[str, Any], kinds: Sequence[str
         bias = padding
         if kind == LOCAL:
             # A window is said by its whole width.
-            window = local_window(writer, places, size_of(config, "local_attention", 128) // 2)
+            window = local_window(writer, places, _reach(config))
             bias = writer.add("Add", "window.masked", window, padding)
         frequencies = rotary_frequencies(_base(config, kind), encoder.shape.head)
         angles = rotary_angles(writer, places, frequencies, part=f"rotary.{kind}.")
         found[kind] = Attention(angles=angles, bias=bias)
     return found
+
+
+def _reach(config: Mapping[str, Any]) -> int:
+    """Tokens to each side that local attention sees. Raises ``UnsupportedModelError`` where releases of transformers see others."""
+    reach, said = size_of(config, "local_attention", 128) // 2, config.get("sliding_window")
+    if said not in (None, reach):
+        raise UnsupportedModelError(
+            f"config.json says sliding_window {said!r}, which transformers 5 takes, and local_attention {2 * reach}, which release 4 does",
+            hint="remove the one that the model was not trained with",
+        )
+    return reach
 
 
 def _base(config: Mapping[str, Any], kind: str) -> float:

@@ -73,12 +73,22 @@ def _apply() -> None:
 
 def _taken() -> int:
     """Bytes of this process that it may write to."""
-    return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    return int(_of_the_kernel("/proc/self/statm").split()[5]) * resource.getpagesize()
+
+
+def _of_the_kernel(file: str) -> str:
+    try:
+        return Path(file).read_text()
+    except OSError as error:
+        raise EdgepackError(
+            f"the memory that is free is not known: {file}: {error.strerror}",
+            hint="models are run within a limit of memory: mount /proc",
+        ) from error
 
 
 def _free() -> int:
     """Bytes that the machine, or what this process is confined to, has free."""
-    said = Path("/proc/meminfo").read_text()
+    said = _of_the_kernel("/proc/meminfo")
     free = next(int(line.split()[1]) << 10 for line in said.splitlines() if line.startswith("MemAvailable:"))
     group = Path("/sys/fs/cgroup")
     try:

@@ -74,8 +74,10 @@ def descriptions(names: Iterable[str]) -> tuple[str, ...]:
     """
     there = set(names)
     found = {name for name in there if name in DESCRIPTIONS or _MODULE_FILE.fullmatch(name)}
+    # Also beside a tokenizer.json, which they may contradict.
+    found |= there & {*OLDER_SETTINGS}
     if "tokenizer.json" not in there:
-        found |= there & {*OLDER_TOKENIZERS, *OLDER_SETTINGS}
+        found |= there & {*OLDER_TOKENIZERS}
     spare = {name for name in found if name.replace(PICKLED, SAFETENSORS) in found - {name}}
     return tuple(sorted(found - spare))
 

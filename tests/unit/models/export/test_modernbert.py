@@ -65,6 +65,7 @@ def test_the_words_of_older_versions_and_tensors_of_a_masked_model(
         ({"num_attention_heads": 32}, ModelError, "heads of 1 numbers"),
         ({"intermediate_size": 40}, ModelError, r"mlp.Wi.weight has shape \[96, 32\]"),
         ({"local_attention": -1}, ModelError, "local_attention is -1"),
+        ({"sliding_window": 4}, UnsupportedModelError, "sliding_window 4, which transformers 5 takes"),
         ({"hidden_activation": "snake"}, UnsupportedModelError, "hidden_activation 'snake'"),
     ],
     ids=str,

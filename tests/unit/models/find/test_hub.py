@@ -60,6 +60,8 @@ def test_only_what_is_needed_is_fetched(endpoint: Server, model: Path, online: H
     for name in ("pytorch_model.bin", "onnx/model.onnx", "train.py", "openvino/openvino_model.bin"):
         (model / name).parent.mkdir(exist_ok=True)
         (model / name).write_bytes(b"not needed")
+    # It may contradict tokenizer.json.
+    (model / "special_tokens_map.json").write_text("{}")
     publish(endpoint, model)
     ingest("hf:tiny/bert", context=online)
     fetched = {path.partition("/resolve/")[2].partition("/")[2] for path in endpoint.paths()} - {""}
@@ -70,6 +72,7 @@ def test_only_what_is_needed_is_fetched(endpoint: Server, model: Path, online: H
         "model.safetensors",
         "modules.json",
         "sentence_bert_config.json",
+        "special_tokens_map.json",
         "tokenizer.json",
         "tokenizer_config.json",
     }
