@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgepack.building.outcome import report_file_of
+from edgepack.bundles.archive import archive_of
 from edgepack.bundles.manifest import open_bundle
+from edgepack.bundles.provenance import provenance_file
 from edgepack.errors import EdgepackError, SignatureError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.project.build_cell import make_cell, settle
@@ -21,7 +23,9 @@ from edgepack.records.word import HERE
 from edgepack.terminal_text import did_you_mean
 
 if TYPE_CHECKING:
-    from edgepack.signing.keys import PrivateKey
+    from pathlib import Path
+
+    from edgepack.signing.keys import PrivateKey, PublicKey
 
 AXIS = "executor"
 
@@ -122,20 +126,31 @@ def _signed(result: Result, key: PrivateKey | None, context: HostContext) -> Res
     """The result with its bundle signed, unless it is signed with this key already; and its report, where that was written here."""
     if key is None or result.path is None or result.state not in ("made", "from the store", "up to date"):
         return result
-    from edgepack.signing.signatures import require_signed, sign_file, sign_path
+    from edgepack.signing.signatures import sign_file, sign_path
 
+    if _is_signed(result.path, key.public):
+        return result
     try:
-        require_signed(open_bundle(result.path), key.public)
-    except SignatureError:
-        try:
-            with signing(result.path):
-                sign_path(result.path, key, force=True, context=context)
-                record = record_beside(result.path, store=context.store)
-                if record is not None and record.said_by == HERE:
-                    sign_file(report_file_of(result.path), key)
-        except EdgepackError as error:
-            return replace(result, state="failed", error=error)
+        with signing(result.path):
+            sign_path(result.path, key, force=True, context=context)
+            record = record_beside(result.path, store=context.store)
+            if record is not None and record.said_by == HERE:
+                sign_file(report_file_of(result.path), key)
+    except EdgepackError as error:
+        return replace(result, state="failed", error=error)
     return result
+
+
+def _is_signed(folder: Path, key: PublicKey) -> bool:
+    """Whether a bundle is signed, and what lies beside it: who signed it before may have been killed in between."""
+    from edgepack.signing.signatures import require_signed, require_signed_file
+
+    beside = [each for each in (archive_of(folder), provenance_file(folder)) if each.is_file()]
+    try:
+        require_signed(open_bundle(folder), key)
+        return all(require_signed_file(each, key) for each in beside)
+    except SignatureError:
+        return False
 
 
 def _by_others(orders: Sequence[Job], by: Workforce, *, context: HostContext) -> Iterator[tuple[Job, Result]]:
