@@ -69,11 +69,14 @@ def delta(old: Path, new: Path, output: Path, force: bool, as_json: bool) -> Non
     """
     from edgepack.api.kit import host_context
     from edgepack.errors import OutputError
+    from edgepack.files.folder import require_outside
     from edgepack_updates.difference import opened
     from edgepack_updates.making import make_delta, write_delta
 
     if output.is_dir() or (output.exists() and not force):
         raise OutputError(f"{output} already exists", hint="--force replaces a file; choose another name")
+    for each in (old, new):
+        require_outside(output, each)
     with host_context() as context:
         before, after = opened(old, "old", context=context), opened(new, "new", context=context)
         made = make_delta(before, after, context.work_dir / "delta", context=context)

@@ -24,6 +24,7 @@ from edgepack.errors import (
     UsageError,
 )
 from edgepack.files.elf import architecture
+from edgepack.files.folder import require_outside
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.models.find.source import ingest
 from edgepack.plugins.checks import forms_of, require_sound
@@ -128,6 +129,7 @@ def verify_again(
     hide. With ``write_vectors`` the bundle's vectors are kept for another machine, with ``others`` they are compared with those of another
     machine.
     """
+    require_outside(write_vectors, path)
     story = context.story
     with story.step("bundle"), _opened(path, asked, context) as opened:
         bundle = opened.bundle
@@ -183,6 +185,7 @@ def verify_on_devices(
     anew in any case: a device is a stranger, too. What devices measured is written to ``record`` (``None``: beside the bundle), signed with
     ``sign``.
     """
+    require_outside(record, path)
     story = context.story
     with story.step("bundle"), _opened(path, asked, context) as opened:
         bundle = opened.bundle

@@ -12,11 +12,12 @@ import pytest
 from rich.console import Console
 from tests.support.signed import key_in, write_small_bundle
 
+from edgepack import python_api
 from edgepack.building.outcome import report_file_of
 from edgepack.bundles.archive import pack
 from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
 from edgepack.device.record import record_file_of
-from edgepack.errors import BundleError, SignatureError
+from edgepack.errors import BundleError, SignatureError, UsageError
 from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
 from edgepack.project.state_file import signing
@@ -125,6 +126,16 @@ def test_a_bundle_is_named_from_within(
     assert linked_copy(open_bundle(path), "copy-", context=context).name == "sample"
     with signing(path):
         assert sign_path(path, key, context=context) == [folder / SIGNATURE]
+
+
+@pytest.mark.parametrize("place", ["manifest.json", "model/../report.html", "../sample/model/x", "../link/x"])
+def test_a_page_is_not_written_into_the_bundle(folder: Path, write: Write, place: str) -> None:
+    write()
+    folder.with_name("link").symlink_to(folder)
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(UsageError, match="would be written over"):
+        python_api.report(folder, html=folder / place)
+    assert sorted(folder.rglob("*")) == before and open_bundle(folder)
 
 
 @pytest.mark.parametrize("known", [False, True])

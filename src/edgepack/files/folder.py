@@ -60,6 +60,17 @@ def named_path(path: Path) -> Path:
     return path.resolve() if path.name in ("", "..") else path
 
 
+def require_outside(output: Path | None, read: Path) -> None:
+    """Raise ``UsageError`` where a file that is to be written is the archive that is read, or lies in the folder that is, which it would damage."""
+    if output is not None and read.resolve() in (
+        place := output.parent.resolve() / output.name,
+        *place.parents,
+    ):
+        raise UsageError(
+            f"{output} would be written over what is in {read}", hint="name another place for it"
+        )
+
+
 def is_below(path: str) -> bool:
     """Whether a POSIX path is relative, and names something below the folder that it is relative to."""
     parts = path.split("/")
