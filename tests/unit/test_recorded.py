@@ -107,7 +107,7 @@ def test_an_archive_of_another_bundle_is_not_weighed(
     assert report_again(folder, context=context).archive_bytes is None
 
 
-@pytest.mark.parametrize(("within", "named"), [("", "."), ("model", "..")])
+@pytest.mark.parametrize(("within", "named"), [("", "."), ("model", ".."), ("..", "link")])
 def test_a_bundle_is_named_from_within(
     folder: Path,
     write: Write,
@@ -116,7 +116,8 @@ def test_a_bundle_is_named_from_within(
     within: str,
     named: str,
 ) -> None:
-    """Neither path has a name, after which its report, archive, record and copies are called."""
+    """None of the paths has the name after which its report, archive, record and copies are called."""
+    folder.with_name("link").symlink_to("sample")
     key = key_in(folder.parent)
     remember(digest(open_bundle(folder)), report=sha256_of(write()), store=context.store)
     monkeypatch.chdir(folder / within)

@@ -56,8 +56,8 @@ def expanded(named: str) -> Path:
 
 
 def named_path(path: Path) -> Path:
-    """The same path, but with a name: ``.`` and ``..`` have none, beside which other files could lie."""
-    return path.resolve() if path.name in ("", "..") else path
+    """The same path, but with the name of what it leads to, beside which other files lie: ``.`` and ``..`` have none, a link another."""
+    return path.resolve() if path.name in ("", "..") or (path.is_symlink() and path.is_dir()) else path
 
 
 def require_outside(output: Path | None, read: Path) -> None:
