@@ -187,6 +187,11 @@ def verify_on_devices(
     """
     require_outside(record, path)
     story = context.story
+    names = [at.id for at in devices]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(
+            f"two devices are called {twice[0]}", hint="NAME= before an address gives it another name"
+        )
     with story.step("bundle"), _opened(path, asked, context) as opened:
         bundle = opened.bundle
         context.note(f"{bundle.name}, {len(bundle.manifest['files'])} files as the manifest lists them")

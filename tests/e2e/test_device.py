@@ -350,7 +350,7 @@ here=$(dirname "$0")
 case "$*" in
   *--allow-cpu*) for word do shift; [ "$word" = --allow-cpu ] || set -- "$@" "$word"; done; exec "$here/embed-cpu" "$@" ;;
 esac
-echo "error: no NVIDIA driver is loaded" >&2
+echo "error: no NVIDIA driver is loaded$(printf '%2500s' ' ' | tr ' ' .)" >&2
 exit 9
 """
 

@@ -13,9 +13,17 @@ from tests.support.signed import key_in, write_small_bundle
 
 from edgepack.bundles.manifest import open_bundle
 from edgepack.device.record import record_file_of
-from edgepack.device.session import Address
-from edgepack.errors import BundleError, ProofError, VerificationError
-from edgepack.finished_bundle import OWN_LIMITS, Built, _require_other_forms, prove_built, reading_of
+from edgepack.device.session import Address, parse_address
+from edgepack.errors import BundleError, ProofError, UsageError, VerificationError
+from edgepack.finished_bundle import (
+    OWN_LIMITS,
+    Built,
+    VerifyOptions,
+    _require_other_forms,
+    prove_built,
+    reading_of,
+    verify_on_devices,
+)
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import UNSAID, Reading
@@ -114,6 +122,14 @@ def test_a_proof_is_of_the_device_at_that_address(devices: Devices) -> None:
     assert [devices.prove("exec:two"), devices.prove("exec:two")] == ["passed", "up to date"]
     devices.said["exec:two"] = "A Board 5"
     assert devices.prove("exec:two") == "passed"
+
+
+def test_two_devices_of_one_name_are_refused(devices: Devices) -> None:
+    """A record has each name once."""
+    asked = [parse_address(f"ssh://{user}@pi") for user in ("root", "pi")]
+    with pytest.raises(UsageError, match="two devices are called ssh://pi"):
+        verify_on_devices(devices.path, asked, VerifyOptions(model="m"), context=devices.context)
+    assert not record_file_of(devices.path, "bundle").exists()
 
 
 @pytest.mark.parametrize(("other", "words"), [([0.0, 1.0], "differ from"), (None, "does not run: it ended")])

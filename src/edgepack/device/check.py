@@ -31,6 +31,9 @@ from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.proofs import require_bits
 from edgepack.verifier.run import OWN_KINDS, BundleRunner, failure_of
 
+LONGEST = 1000
+"""Letters of a reason."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceCheck:
@@ -86,7 +89,8 @@ def verify_on(at: Address, asked: DeviceCheck, *, context: BuildContext) -> Devi
         edgepack=edgepack.__version__,
         status=verification.status,
         device=found.device,
-        verification=replace(verification, cosines=()),
+        # A program may say more of a missing GPU than a record holds.
+        verification=replace(verification, cosines=(), reason=verification.reason[:LONGEST]),
         vectors=_digest(kept.vectors),
         files_by=there.files_by,
         ran=tuple(_ran(bundle, verification, golden, there)),

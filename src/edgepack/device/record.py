@@ -76,7 +76,7 @@ def write_record(
 ) -> None:
     """Write what devices measured, and sign it with ``key``; devices that an earlier record of ours has stay in it, but for those that ``failed`` now.
 
-    A record without a device is removed. Raises ``OutputError`` for a record of somebody else's, which is never replaced.
+    A record without a device is removed. Raises ``OutputError`` for a record of somebody else's, which is never replaced, and for what no record says.
     """
     kept = kept_results(file, bundle, key=None if key is None else key.public, store=store)
     measured = {*failed, *(result.id for result in results)}
@@ -85,6 +85,7 @@ def write_record(
         return
     text = json.dumps(statement_of(bundle, every), indent=1, ensure_ascii=False) + "\n"
     content = text.encode()
+    _require_readable(file, content)
     try:
         if not every:
             file.unlink()
@@ -100,6 +101,18 @@ def write_record(
             f"cannot write {file}: {error.strerror}", hint="--record names another file"
         ) from error
     remember_device_record(hashlib.sha256(content).hexdigest(), store=store)
+
+
+def _require_readable(file: Path, content: bytes) -> None:
+    """Nothing takes the place of a record that could not be read again. Raises ``OutputError``."""
+    try:
+        if len(content) > MOST:
+            raise Malformed(f"it would have {len(content):,} bytes")
+        _parse(parse_foreign(content))
+    except ValueError as error:
+        raise OutputError(
+            f"{file} is not written: {error}", hint="leave out the device that says so"
+        ) from error
 
 
 def proof_at(at: Address, device: DeviceDescription, bundle: Bundle) -> str:

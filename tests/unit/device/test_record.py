@@ -28,6 +28,7 @@ from edgepack.errors import BundleError, DeviceError, EdgepackError, OutputError
 from edgepack.files.store import Store
 from edgepack.finished_bundle import OWN_LIMITS
 from edgepack.records.bundle import Bundle
+from edgepack.records.device import DeviceResult
 from edgepack.records.target import ModelOptions
 from edgepack.records.word import HERE
 from edgepack.signing.envelope import PAYLOAD_TYPE, pae
@@ -233,20 +234,29 @@ def test_the_limits_of_whoever_asks_apply(made: Made) -> None:
 
 
 NONSENSE = {
-    "passed, and its figures did not": result(verification=verification(status="failed", reason="x")),
-    "passed below its own limits": result(verification=verification(mean_cosine=0.5)),
-    "passed on fewer texts": result(verification=verification(texts=10)),
-    "passed without texts drawn anew": result(verification=verification(drawn=None)),
-    "passed without vectors": result(vectors=""),
-    "words without end": result(transport="x" * 3000),
-    "levels without end": result(ran=("x",) * 2000),
+    "passed, and its figures did not": [result(verification=verification(status="failed", reason="x"))],
+    "passed below its own limits": [result(verification=verification(mean_cosine=0.5))],
+    "passed on fewer texts": [result(verification=verification(texts=10))],
+    "passed without texts drawn anew": [result(verification=verification(drawn=None))],
+    "passed without vectors": [result(vectors="")],
+    "words without end": [result(transport="x" * 3000)],
+    "levels without end": [result(ran=("x",) * 2000)],
+    "no number": [result(golden_cosine=float("nan"))],
+    "one device twice": [result(), result()],
 }
 
 
 @pytest.mark.parametrize("said", NONSENSE.values(), ids=NONSENSE)
-def test_nonsense_is_no_record_whoever_signs_it(said: Any, made: Made) -> None:
+def test_nonsense_is_no_record_whoever_signs_it(
+    said: list[DeviceResult], made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = made.file.read_bytes(), made.signature.read_bytes()
+    with pytest.raises(OutputError, match="is not written"):
+        write_record(made.file, made.bundle, said, key=made.key, store=made.store)
+    assert (made.file.read_bytes(), made.signature.read_bytes()) == before
     write_record(made.file, made.bundle, [result()], key=made.key, store=made.store)
-    write_record(made.file, made.bundle, [said], key=made.key, store=made.store)
+    monkeypatch.setattr("edgepack.device.record._require_readable", lambda file, content: None)
+    write_record(made.file, made.bundle, said, key=made.key, store=made.store)
     with pytest.raises(BundleError, match="cannot be read"):
         made.require()
 
