@@ -84,7 +84,10 @@ def measure(
         packages=tuple(replace(each, costs=download_costs(each.size, table)) for each in packages),
         verification=verification,
         notes=_notes(bundle, verification, checks, has_archive=archive_bytes is not None),
-        warnings=tuple(bundle.manifest["model"].get("warnings", ())),
+        warnings=tuple(
+            each if said_by.counts else f"its maker says: {each}"
+            for each in bundle.manifest["model"].get("warnings", ())
+        ),
         digest=digest(bundle),
         visits=visits,
         prices=table.lists,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.bundles.floor import require_compatible_elf
-from edgepack.bundles.manifest import bundle_name
+from edgepack.bundles.manifest import LICENSES, bundle_name
 from edgepack.bundles.model_section import prefixes, source_section
 from edgepack.errors import BundleError, ModelError, VerificationError
 from edgepack.files.store import disk_errors
@@ -56,15 +56,24 @@ def require_facts(bundle: Bundle, source: ModelSource) -> tuple[str, ...]:
         )
     _require_platform(bundle)
     _require_operators(bundle)
+    runtime, gate = bundle.manifest["runtime"] or {}, bundle.manifest["gate"]
     words = (
         ("version", bundle.manifest.get("version")),
         *((key, said.get(key)) for key in ("recipe", "precision", "embedder")),
+        # Known vulnerabilities go by it.
+        ("runtime", runtime and f"{runtime.get('name', 'ONNX Runtime')} {runtime.get('version')}"),
     )
     return (
         *(f"{key} {_shown(said[key])}" for key in sorted(unknown)),
         *(f"{key} {value}" for key, value in words if value),
+        *(["the full gate"] if gate.get("gate") == "full" else []),
+        *(["licences and bill of materials"] if _has_licenses(bundle) else []),
         *(["a tokenizer with fewer tokens than the model's"] if has_fewer_tokens(bundle) else []),
     )
+
+
+def _has_licenses(bundle: Bundle) -> bool:
+    return any(str(file["path"]).startswith(f"{LICENSES}/") for file in bundle.manifest["files"])
 
 
 def not_asked(bundle: Bundle, source: ModelSource, found: Verification) -> tuple[str, ...]:

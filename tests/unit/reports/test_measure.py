@@ -17,6 +17,7 @@ from edgepack.bundles.manifest import file_entry
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Report, Verification
+from edgepack.records.word import MAKER
 from edgepack.reports import compressed
 from edgepack.reports.measure import measure, weigh
 
@@ -87,6 +88,8 @@ def test_compressed_sizes_are_those_of_the_real_encoders(report: Report) -> None
 def test_what_the_vectors_rest_on_is_said(bundle: Bundle, context: HostContext) -> None:
     found = measure(bundle, Verification(status="passed"), sizes=weigh(bundle, context=context))
     assert found.warnings == ("a guess",)
+    word = measure(bundle, found.verification, sizes=weigh(bundle, context=context), said_by=MAKER)
+    assert word.warnings == ("its maker says: a guess",)
     assert "vectors: 8 dimensions, cls pooling, normalized (from: family)" in found.notes
     older = {key: bundle.manifest["model"][key] for key in ("dimension", "pooling", "normalize")}
     before = replace(bundle, manifest={**bundle.manifest, "model": older})

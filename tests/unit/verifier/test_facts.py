@@ -37,10 +37,13 @@ def set_model(**said: Any) -> Change:
 def test_what_is_so_passes_and_what_could_not_be_compared_is_said(
     bundle: Bundle, source: ModelSource
 ) -> None:
-    *named, embedder = require_facts(bundle, source)
-    assert named == ["version 0.1.0", "recipe pool", "precision fp32"] and embedder.startswith("embedder ")
+    said = require_facts(bundle, source)
+    assert said[:3] == ("version 0.1.0", "recipe pool", "precision fp32") and said[3].startswith("embedder ")
+    assert said[4:] == ("runtime ONNX Runtime 1.21.0", "licences and bill of materials")
     claimed = altered(bundle, set_model(embedder="0" * 32))
-    assert require_facts(claimed, source)[-1] == f"embedder {'0' * 32}"
+    assert require_facts(claimed, source)[3] == f"embedder {'0' * 32}"
+    claimed = altered(bundle, lambda manifest: manifest["gate"].update(gate="full"))
+    assert "the full gate" in require_facts(claimed, source)
     elsewhere = replace(source, name="copy", origin="copy", license=None)
     said = require_facts(bundle, elsewhere)
     assert said[:2] == ('license "apache-2.0"', 'name "tiny-org/tiny-model"')
