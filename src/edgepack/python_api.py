@@ -350,8 +350,11 @@ def verify_on(
     file of a private key with ``password``. The rest is as for ``verify``.
     """
     from edgepack.device.session import parse_address
+    from edgepack.errors import UsageError
     from edgepack.finished_bundle import verify_on_devices
 
+    if not devices:
+        raise UsageError("no device is named", hint="name one as --on does, e.g. ssh://pi@kitchen")
     addresses = [parse_address(each) for each in devices]
     asked = _asked(
         target,

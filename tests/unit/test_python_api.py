@@ -88,6 +88,8 @@ def test_what_goes_wrong_is_an_error_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         python_api.inspect("no-such-model", offline=True)
     assert caught.value.hint
+    with pytest.raises(UsageError, match="no device is named"):
+        python_api.verify_on("bundle", [])
     with pytest.raises(TargetError, match="there is no target linux-x68"):
         python_api.bundle(target="linux-x68")
     with pytest.raises(TargetError, match="unknown option modle"):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.bundles.manifest import digest
+from edgepack.bundles.place import held_place
 from edgepack.device.session import Address
 from edgepack.errors import BundleError, DeviceError, OutputError
 from edgepack.files.folder import named_path
@@ -78,6 +79,21 @@ def write_record(
 
     A record without a device is removed. Raises ``OutputError`` for a record of somebody else's, which is never replaced, and for what no record says.
     """
+    if not results and not os.path.lexists(file):
+        return
+    # Who measures on another device at the same time adds to it afterwards.
+    with held_place(file, waiting=lambda: None):
+        _write(file, bundle, results, failed, key, store)
+
+
+def _write(
+    file: Path,
+    bundle: Bundle,
+    results: Sequence[DeviceResult],
+    failed: Collection[str],
+    key: PrivateKey | None,
+    store: Store,
+) -> None:
     kept = kept_results(file, bundle, key=None if key is None else key.public, store=store)
     measured = {*failed, *(result.id for result in results)}
     every = [*(each for each in kept if each.id not in measured), *results]
@@ -91,6 +107,8 @@ def write_record(
             file.unlink()
             signature_of(file).unlink(missing_ok=True)
             return
+        # Before it is there: whoever reads it then knows whose it is.
+        remember_device_record(hashlib.sha256(content).hexdigest(), store=store)
         with written_beside(file) as beside:
             signature_of(file).unlink(missing_ok=True)
             beside.write_bytes(content)
@@ -100,7 +118,6 @@ def write_record(
         raise OutputError(
             f"cannot write {file}: {error.strerror}", hint="--record names another file"
         ) from error
-    remember_device_record(hashlib.sha256(content).hexdigest(), store=store)
 
 
 def _require_readable(file: Path, content: bytes) -> None:

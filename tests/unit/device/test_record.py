@@ -4,6 +4,7 @@ import base64
 import json
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -290,6 +291,21 @@ def test_devices_stay_in_a_record_of_ours_until_they_fail(made: Made) -> None:
 
     assert write(result("pi4", transport="adb")) == [("pi5", "ssh"), ("pi4", "adb")]
     assert write(failed=("pi5",)) == [("pi4", "adb")]
+
+
+def test_those_who_measure_at_once_add_to_one_record(tmp_path: Path) -> None:
+    bundle, store = (
+        open_bundle(write_small_bundle(tmp_path / "out" / "bundle")),
+        Store(root=tmp_path / "store"),
+    )
+    file, names = record_file_of(bundle.directory, bundle.name), [f"pi{number}" for number in range(8)]
+    with ThreadPoolExecutor(len(names)) as pool:
+        wait(
+            [pool.submit(write_record, file, bundle, [result(name)], key=None, store=store) for name in names]
+        )
+    found = read_record(file, key=None, store=store)[1]
+    assert sorted(each.id for each in found.results) == names and found.said_by == HERE
+    assert len(list(file.parent.iterdir())) == 2
 
 
 def test_a_record_of_somebody_else_is_not_replaced(made: Made) -> None:
