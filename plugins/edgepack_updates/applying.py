@@ -4,8 +4,10 @@ import hashlib
 import os
 import shutil
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from edgepack.api import Bundle, BundleError, UsageError
@@ -55,19 +57,25 @@ class Applied:
 
 
 def apply_delta(
-    delta: Path, old: Bundle, *, output: Path | None = None, wanted: Wanted = Wanted()
+    delta: Path,
+    old: Bundle,
+    *,
+    output: Path | None = None,
+    wanted: Wanted = Wanted(),
+    waiting: Callable[[str], None] = lambda said: None,
 ) -> Applied:
     """Make the new bundle, in the place of the old one's folder, or as a new folder ``output``.
 
     ``old``'s files have been checked. Raises ``BundleError`` for a delta that is damaged, is for another bundle or makes one of another
     name, ``SignatureError`` where the new bundle is older or is not signed as ``wanted`` says, ``OutputError`` and ``DiskFullError``;
-    the old bundle is as it was then. What a killed run has made is used by the next one.
+    the old bundle is as it was then. What a killed run has made is used by the next one; one that still runs is waited for, and ``waiting`` told so.
     """
     # Where a link leads to the bundle, what it leads to is replaced.
     destination = output.absolute() if output else old.directory.resolve()
+    said = f"another run is putting {destination} in its place: waiting until it is done"
     with (
         opened_delta(delta) as given,
-        held_place(destination, waiting=lambda: None),
+        held_place(destination, waiting=partial(waiting, said)),
         disk_errors(destination),
     ):
         plan = given.plan

@@ -164,6 +164,7 @@ def apply(
             opened(path, "old", context=context),
             output=output,
             wanted=wanted,
+            waiting=context.warn,
         )
     came = found.bundle
     if as_json:

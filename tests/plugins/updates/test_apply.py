@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.support.updates import LARGE, two_bundles
 
 from edgepack.bundles.archive import pack, unpack_bundle
 from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
+from edgepack.bundles.place import held_place
 from edgepack.errors import BundleError, DiskFullError, EdgepackError, OutputError, SignatureError
 from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
@@ -640,6 +642,20 @@ def test_an_update_does_not_remove_that_of_a_bundle_whose_name_begins_alike(
     (old.directory.parent / f".small-{'b' * 16}.update").mkdir()
     apply_delta(delta, old)
     assert names_in(old.directory.parent) == sorted([*beside, "small"])
+
+
+def test_who_waits_for_another_run_is_told_so(delta: Path, pair: tuple[Bundle, Bundle]) -> None:
+    """The lock is of an open file: within one process, too."""
+    with ExitStack() as other:
+        other.enter_context(held_place(pair[0].directory, waiting=lambda: None))
+        told: list[str] = []
+
+        def waiting(said: str) -> None:
+            told.append(said)
+            other.close()
+
+        apply_delta(delta, pair[0], waiting=waiting)
+    assert told == [f"another run is putting {pair[0].directory} in its place: waiting until it is done"]
 
 
 @pytest.mark.tools("python")
