@@ -54,6 +54,10 @@ public final class Main {
         options.publicKey = null;
         System.out.println(refused(Path.of(""), options, false));
         System.out.println(bundle.embed(List.of()).length);
+        // As in other languages: half a surrogate pair is U+FFFD.
+        if (!bits(bundle.embed(List.of("a \ud800 cat"))).equals(bits(bundle.embed(List.of("a \ufffd cat"))))) {
+            throw new AssertionError("half a character is another one");
+        }
         bundle.close();
         bundle.close();
         System.out.println(true);

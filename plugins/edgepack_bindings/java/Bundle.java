@@ -140,8 +140,17 @@ public final class Bundle implements AutoCloseable {
         return handle;
     }
 
+    /** Half a surrogate pair is U+FFFD, as in all other languages; Java makes a question mark of it. */
     private static byte[] bytes(String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
+        StringBuilder sound = new StringBuilder(text);
+        for (int at = 0; at < sound.length(); at++) {
+            if (sound.codePointAt(at) > 0xFFFF) {
+                at++;
+            } else if (Character.isSurrogate(sound.charAt(at))) {
+                sound.setCharAt(at, '\uFFFD');
+            }
+        }
+        return sound.toString().getBytes(StandardCharsets.UTF_8);
     }
 
     private static byte[] ended(String text) {

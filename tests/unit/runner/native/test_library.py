@@ -105,7 +105,15 @@ SAID: dict[str, tuple[str, list[str], tuple[str, ...]]] = {
         ],
         (),
     ),
-    "half a character": ("a, b = e(['a \\ud83d cat', 'a ? cat']); print((a == b).all())", ["True"], ()),
+    # As for the program, the server and other languages.
+    "half a character": (
+        (
+            "a, b = e(['a \\udc00\\ud83d cat', 'a \\ufffd\\ufffd cat']); print((a == b).all())\n"
+            "print(B().tokens('a \\ud83d') == B().tokens('a \\ufffd'), B().similarity('a \\ud83d', 'a \\ufffd'))"
+        ),
+        ["True", "True 1.0"],
+        (),
+    ),
     "wishes of a call": (
         (
             "import numpy as np\nb = B()\n"

@@ -117,18 +117,16 @@ class Bundle:
 
         A reranker takes texts together with ``query``. ``EmbedError`` for a model that gives no scores.
         """
-        asked = None if query is None else query.encode("utf-8", "replace")
+        asked = None if query is None else _utf8(query)
+        if asked and b"\0" in asked:
+            raise ValueError("the query has a NUL")
         given = [texts] if isinstance(texts, str) else _checked(texts)
         rows = self._rows(given, "embed_scores", len(self.labels), ctypes.c_char_p(asked))
         return rows[0] if isinstance(texts, str) else rows
 
     def tokens(self, text: str) -> list[int]:
         """The ids of a text's tokens, as the model takes them."""
-        raw, ids, count = (
-            _checked([text])[0].encode("utf-8", "replace"),
-            (ctypes.c_uint32 * 0)(),
-            ctypes.c_size_t(),
-        )
+        raw, ids, count = _utf8(_checked([text])[0]), (ctypes.c_uint32 * 0)(), ctypes.c_size_t()
         length = ctypes.byref(ctypes.c_size_t(len(raw)))
         while True:
             room = ctypes.c_size_t(len(ids))
@@ -139,7 +137,7 @@ class Bundle:
 
     def similarity(self, first: str, second: str) -> float:
         """The cosine of the angle between two texts' vectors."""
-        raw = [text.encode("utf-8", "replace") for text in _checked([first, second])]
+        raw = [_utf8(text) for text in _checked([first, second])]
         lengths, made = (ctypes.c_size_t * 2)(*map(len, raw)), ctypes.c_double()
         self._call("embed_similarity", self._bundle, (ctypes.c_char_p * 2)(*raw), lengths, ctypes.byref(made))
         return made.value
@@ -150,7 +148,7 @@ class Bundle:
         A chunk has at most so many tokens, and ends where a paragraph, a sentence or a word does. ``late``: chunks that fit in the model
         together are read together, and each vector is pooled of its chunk's tokens; for models with mean pooling and edgepack's engine.
         """
-        raw, made = _checked([text])[0].encode("utf-8", "replace"), _Chunked()
+        raw, made = _utf8(_checked([text])[0]), _Chunked()
         length = ctypes.byref(ctypes.c_size_t(len(raw)))
         counts = map(ctypes.c_size_t, (1, _number(tokens)))
         asked = (ctypes.byref(ctypes.c_char_p(raw)), length, *counts)
@@ -178,7 +176,7 @@ class Bundle:
 
     def _rows(self, texts: list[str], function: str = "embed_texts", width: int = 0, *before: object) -> Any:
         """What a function of the library writes of texts, a row each of ``width`` numbers (0: a vector's)."""
-        raw = [text.encode("utf-8", "replace") for text in texts]
+        raw = [_utf8(text) for text in texts]
         pointers = (ctypes.c_char_p * len(raw))(*raw)
         lengths = (ctypes.c_size_t * len(raw))(*map(len, raw))
         width = width or self.dimension
@@ -221,6 +219,11 @@ def _number(asked: int) -> int:
     if not 0 <= asked < 1 << 31:
         raise ValueError(f"{asked} is no number of anything")
     return asked
+
+
+def _utf8(text: str) -> bytes:
+    """Half a surrogate pair is U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 def _checked(texts: Iterable[str]) -> list[str]:
