@@ -16,6 +16,7 @@ from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.convert.older_tokenizer import FILE, SETTINGS, added_tokens, said_of
 from edgepack.models.convert.tokenizer_classes import (
     ALSO,
+    BY_RELEASE_5,
     BYTE_LEVEL,
     CLASSES,
     FAMILIES,
@@ -88,12 +89,16 @@ def _differences(
             raise _contradiction(f"{token.content!r} is found in other places by the one than by the other")
         if has.normalized != token.normalized:
             yield _by_release(name)
+    if (steps := BY_RELEASE_5.get(name)) is not None:
+        before, kept = _Ways.of(tokenizer, pairs), (tokenizer.normalizer, tokenizer.pre_tokenizer)
+        steps(tokenizer, said, b"")
+        if before != _Ways.of(tokenizer, pairs):
+            yield _by_release(name)
+        tokenizer.normalizer, tokenizer.pre_tokenizer = kept
     yield from _first_space(name, said, document.get("pre_tokenizer") or {})
     family = FAMILIES.get(name)
     stated = {key: value for key, value in said.items() if value is not None}
     if family is None:
-        if name == "Qwen2Tokenizer" and document.get("normalizer") != {"type": "NFC"}:
-            yield _by_release(name)
         if named and name not in (*BYTE_LEVEL, *GIVEN):
             yield f"the settings of a {name} were not compared with tokenizer.json"
         return
@@ -102,10 +107,10 @@ def _differences(
         # Before release 5 the first token is put there where nothing says otherwise.
         asked = {"add_bos_token": True, **said}
         added = [content_of(asked[role]) for role in ENDS[:2] if asked.get(f"add_{role}")]
-        before = _Ways.of(tokenizer, pairs).framed
+        framed = _Ways.of(tokenizer, pairs).framed
         if None not in map(tokenizer.token_to_id, added):
             tokenizer.post_processor = family.frame(tokenizer, asked)
-            if before == _Ways.of(tokenizer, pairs).framed:
+            if framed == _Ways.of(tokenizer, pairs).framed:
                 return
         yield _by_release(name, 4)
         return

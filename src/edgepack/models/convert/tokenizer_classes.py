@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 from tokenizers import decoders as decode
 
 from edgepack.errors import UnsupportedModelError
@@ -163,9 +163,20 @@ def _bytes_behind(said: Said, model: SentencePieceModel | None, **how: Any) -> T
 
 def _gemma(directory: Path, said: Said, model: SentencePieceModel | None) -> Tokenizer:
     tokenizer = _bytes_behind(said, model, unk_token=content_of(said["unk_token"]))
+    _gemma_steps(tokenizer, said, b"")
+    return tokenizer
+
+
+def _gemma_steps(tokenizer: Tokenizer, said: Said, charsmap: bytes) -> None:
     tokenizer.normalizer = normalizers.Replace(" ", MARK)
     tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
-    return tokenizer
+
+
+def _qwen2_steps(tokenizer: Tokenizer, said: Said, charsmap: bytes) -> None:
+    tokenizer.normalizer = normalizers.NFC()
+    words = pre_tokenizers.Split(Regex(_QWEN2_WORDS), "isolated")
+    letters = pre_tokenizers.ByteLevel(add_prefix_space=said.get("add_prefix_space", False), use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, letters])
 
 
 def _llama(directory: Path, said: Said, model: SentencePieceModel | None) -> Tokenizer:
@@ -232,6 +243,7 @@ def _as_asked(tokenizer: Tokenizer, said: Said) -> Any:
     return _template(first, f"{first} {second}")(tokenizer, said)
 
 
+_QWEN2_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _FAIRSEQ = {
     "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>",
     "pad_token": "<pad>", "cls_token": "<s>", "mask_token": "<mask>",
@@ -323,6 +335,8 @@ ALSO = {
 """Other names of those classes."""
 BYTE_LEVEL = ("CodeGenTokenizer", "DebertaTokenizer", "GPT2Tokenizer", "Qwen2Tokenizer", "RobertaTokenizer")
 """Classes that say by the settings alone whether a space goes before a text."""
+BY_RELEASE_5: Mapping[str, Steps] = {"GemmaTokenizer": _gemma_steps, "Qwen2Tokenizer": _qwen2_steps}
+"""Of classes of which release 4 takes normalizer and pre-tokenizer from a tokenizer.json, what release 5 puts in their place."""
 GIVEN = ("PreTrainedTokenizer", "TokenizersBackend")
 """Classes of a tokenizer.json as it is."""
 CLASSES = {

@@ -10,11 +10,13 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.convert.agreeing_tokenizer import require_agreement
+from edgepack.models.convert.tokenizer_classes import BY_RELEASE_5
 from edgepack.models.find.source import ingest
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.plugins.context import HostContext
 
 BERT = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "strip_accents": None}
+ROUND = {"bos_token": "<s>", "eos_token": "</s>"}
 ENDS = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 
 
@@ -172,6 +174,16 @@ def test_the_frame_of_which_release_4_alone_asks_the_settings(model: Path) -> No
         assert warnings(model) == ()
     fairseq(model, byte_level(space=False), tokenizer_class="LlamaTokenizer")
     assert "transformers 4" in warnings(model)[0]
+
+
+@pytest.mark.parametrize("name", ["Qwen2TokenizerFast", "GemmaTokenizer"])
+def test_the_words_that_release_5_alone_makes_by_the_class(model: Path, name: str) -> None:
+    tokenizer = byte_level(space=False)
+    fairseq(model, tokenizer, tokenizer_class=name, add_bos_token=True, add_eos_token=True, **ROUND)
+    assert "transformers 5" in warnings(model)[0]
+    BY_RELEASE_5[name.removesuffix("Fast")](tokenizer, {}, b"")
+    fairseq(model, tokenizer, tokenizer_class=name, add_bos_token=True, add_eos_token=True, **ROUND)
+    assert warnings(model) == ()
 
 
 @pytest.mark.parametrize("named", [{"tokenizer_class": "XLMRobertaTokenizer"}, {}])
