@@ -31,9 +31,10 @@ from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import open_tokenizer
 
-SPACED = "  a  b "
 PROBES = ("Hello World", "ÉCOLE naïve", "東京 tower", "a\ab", "\ufb01ne \uff11\uff12")
 """Settings tell them apart: case, accents, Chinese characters, control characters, compatibility forms."""
+SPACED = "  a  b "
+"""Normalizers may keep spaces that no word has: what tells is the words of what they give."""
 KINDS = {VOCABULARY: models.WordPiece, WORDS: models.BPE}
 """What tokenizers of a family are, by its first file; Unigram otherwise."""
 ENDS = ("bos_token", "eos_token", "cls_token", "sep_token")
@@ -80,7 +81,7 @@ def _differences(
         if token.content not in known and not token.content.startswith(SIGNS):
             raise _contradiction(f"{token.content!r} is a special token by the one alone")
     named = said.get("tokenizer_class") or folder.config.get("tokenizer_class")
-    name = str(named or CLASSES.get(str(folder.config.get("model_type")))).removesuffix("Fast")
+    name = str(named or CLASSES.get(str(folder.config.get("model_type")), GIVEN[0])).removesuffix("Fast")
     name = ALSO.get(name, name)
     for token in added_tokens({"added_tokens_decoder": said.get("added_tokens_decoder")}):
         if (has := known.get(token.content)) is None or token.content.startswith(SIGNS):

@@ -121,6 +121,10 @@ def test_the_space_of_which_release_4_alone_asks_the_settings(model: Path) -> No
     fairseq(model, byte_level(space=True), tokenizer_class="PreTrainedTokenizerFast")
     (warned,) = warnings(model)
     assert "transformers 4 does not read all of tokenizer.json for a PreTrainedTokenizer" in warned
+    config = json.loads((model / "config.json").read_text())
+    write_json(model / "config.json", config | {"model_type": "modernbert"})
+    fairseq(model, byte_level(space=True))
+    assert warnings(model) == (warned,), "a type without a class of its own"
 
 
 @pytest.mark.parametrize(
