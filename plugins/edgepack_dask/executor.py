@@ -1,7 +1,9 @@
 """``Client.get_executor()``: Dask gives a cell to another worker when one dies, and gives a cell up that killed several."""
 
 import logging
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -57,19 +59,15 @@ def start(scheduler: str | None, jobs: int | None) -> Iterator[Executor]:
                 executor.shutdown(wait=False)
 
 
-@contextmanager
-def _workers_here(count: int) -> Iterator["LocalCluster"]:
-    """A scheduler with so many workers, which end with the block, and with them all that they have started.
-
-    Whoever may give it work runs code as this user: that takes a key, which is made now and is in memory alone.
-    """
-    import psutil
+def _cluster(count: int, scratch: str) -> "LocalCluster":
+    """Its workers ignore an interrupt at the terminal, which is for whoever ends them: they told of it in tracebacks."""
     from distributed import LocalCluster
     from distributed.security import Security
 
-    with (
-        tempfile.TemporaryDirectory(prefix="edgepack-dask-") as scratch,
-        LocalCluster(
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+    try:
+        return LocalCluster(
             n_workers=count,
             threads_per_worker=1,
             memory_limit=0,  # Dask kills workers that have more; what a model takes it does not know.
@@ -78,7 +76,23 @@ def _workers_here(count: int) -> Iterator["LocalCluster"]:
             local_directory=scratch,
             env={"TMPDIR": scratch},  # A worker that is killed does not remove what it has half made.
             silence_logs=logging.ERROR,
-        ) as cluster,
+        )
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _workers_here(count: int) -> Iterator["LocalCluster"]:
+    """A scheduler with so many workers, which end with the block, and with them all that they have started.
+
+    Whoever may give it work runs code as this user: that takes a key, which is made now and is in memory alone.
+    """
+    import psutil
+
+    with (
+        tempfile.TemporaryDirectory(prefix="edgepack-dask-") as scratch,
+        _cluster(count, scratch) as cluster,
     ):
         started: list[psutil.Process] = []
         try:
