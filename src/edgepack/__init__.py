@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from io import FileIO
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,6 +31,24 @@ __all__ = [
 # Before numpy is loaded: with another number of threads its BLAS adds in another order, and recipes that round by sums give other bytes.
 for _threads in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ.setdefault(_threads, "1")
+
+
+def _common_kernels(system: str, machine: str, processor: str = "/proc/cpuinfo") -> str | None:
+    """OpenBLAS' kernels that all usual processors of a kind have, ``None`` where this one lacks them: its own add in another order."""
+    if system != "linux":
+        return None
+    if machine == "x86_64":
+        try:
+            with FileIO(processor) as file:
+                said = file.read(4096)  # the first processor; all of a large machine's take a while
+        except OSError:
+            return None
+        return "Haswell" if {b"avx2", b"fma"} <= set(said.split()) else None
+    return "ARMV8" if machine == "aarch64" else None
+
+
+if _kernels := _common_kernels(sys.platform, os.uname().machine if hasattr(os, "uname") else ""):
+    os.environ.setdefault("OPENBLAS_CORETYPE", _kernels)
 
 PYTHONS = ("3.11", "3.12", "3.13")
 LACKING = "onnx 1.18.0 and onnxruntime 1.21.0 have no wheels"

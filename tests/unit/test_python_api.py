@@ -10,7 +10,7 @@ import pytest
 from tests.support.berts import write_bert
 from tests.support.command import edgepack
 
-from edgepack import python_api
+from edgepack import _common_kernels, python_api
 from edgepack.errors import ModelError, TargetError, UsageError
 from edgepack.records.target import Reading
 
@@ -36,6 +36,42 @@ def test_sums_are_those_of_one_thread() -> None:
     free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     done = subprocess.run([sys.executable, "-c", code], env=free, capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "processor", "kernels"),
+    [
+        ("linux", "x86_64", "flags\t\t: fpu avx fma avx2 avx512f\n", "Haswell"),
+        ("linux", "x86_64", "flags\t\t: fpu avx f16c avx2\n", None),
+        ("linux", "x86_64", "flags\t\t: fpu avx fma\nmodel name\t: Xavx2\n", None),
+        ("linux", "x86_64", None, None),
+        ("linux", "aarch64", None, "ARMV8"),
+        ("linux", "riscv64", None, None),
+        ("darwin", "x86_64", "flags\t\t: fma avx2\n", None),
+        ("win32", "", None, None),
+    ],
+)
+def test_sums_are_those_of_the_kernels_that_usual_processors_have(
+    system: str, machine: str, processor: str | None, kernels: str | None, tmp_path: Path
+) -> None:
+    """Others' add in another order; of an instruction that a processor lacks the process would end."""
+    file = tmp_path / "cpuinfo"
+    if processor is not None:
+        file.write_text(processor)
+    assert _common_kernels(system, machine, str(file)) == kernels
+
+
+@pytest.mark.parametrize("said", ["Zen", ""])
+def test_kernels_that_the_user_named_stay(said: str) -> None:
+    code = "import edgepack, os; print(os.environ['OPENBLAS_CORETYPE'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "OPENBLAS_CORETYPE": said},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{said}\n"
 
 
 def test_the_package_itself_has_the_functions_whatever_of_it_was_imported() -> None:

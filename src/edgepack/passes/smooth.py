@@ -78,10 +78,11 @@ def _factors(editor: GraphEditor, ranges: np.ndarray, matrices: list[str], stren
     """Divisors of the channels; the same for all matrices that take the same activations.
 
     Powers of two: to multiply and divide by them is exact, and what two processors make differently in the last
-    digits of a range is gone after rounding, so that both write the same file.
+    digits of a logarithm is gone after rounding, so that both write the same file.
     """
     weights = np.max([np.abs(editor.array(name)).max(axis=1) for name in matrices], axis=0)
-    wanted = strength * np.log2(ranges) - (1 - strength) * np.log2(np.maximum(weights, SMALLEST))
+    taken, met = (each.astype(np.float64) for each in (ranges, np.maximum(weights, SMALLEST)))
+    wanted = strength * np.log2(taken) - (1 - strength) * np.log2(met)
     factors: np.ndarray = np.exp2(np.rint(wanted))
     return factors.astype(np.float32)
 

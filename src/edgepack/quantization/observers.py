@@ -1,7 +1,6 @@
 """What goes through a graph while it runs: ranges and second moments of the values that matrices take."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -9,6 +8,7 @@ import onnx
 from edgepack.models.graph.sample_inputs import Feed
 from edgepack.models.ort.session import open_session
 from edgepack.quantization.arrays import Doubles, Floats
+from edgepack.quantization.same_bits import same_bits
 
 ROWS_AT_ONCE = 1024
 
@@ -16,8 +16,8 @@ ROWS_AT_ONCE = 1024
 def observed(
     model: onnx.ModelProto, values: Sequence[str], feeds: Iterable[Feed]
 ) -> Iterator[Mapping[str, Floats]]:
-    """The named values of every run, float32 where they are not integers."""
-    copy = deepcopy(model)
+    """The named values of every run, float32 where they are not integers; the same on every processor."""
+    copy = same_bits(model)
     for name in values:
         copy.graph.output.append(onnx.ValueInfoProto(name=name))
     session = open_session(copy.SerializeToString())

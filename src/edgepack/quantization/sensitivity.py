@@ -15,6 +15,7 @@ from edgepack.models.graph.external_weights import values_of
 from edgepack.models.graph.sample_inputs import Feed
 from edgepack.models.ort.session import open_session
 from edgepack.quantization.arrays import Doubles, Floats
+from edgepack.quantization.same_bits import same_bits
 from edgepack.records.recipe import Advance
 
 NARROWEST, WIDEST = 0.35, 2.5
@@ -36,7 +37,7 @@ def step_factors(
     each matrix.
     """
     exact = {each.name: values_of(each) for each in model.graph.initializer if each.name in rounded}
-    session = open_session(_taking(model, exact).SerializeToString())
+    session = open_session(_taking(same_bits(model), exact).SerializeToString())
     output = session.get_outputs()[0].name
 
     def units(changed: Mapping[str, Floats]) -> Doubles:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Pass
 
-PREPARE_SCHEMA = "6"
+PREPARE_SCHEMA = "7"
 """Changes whenever the same source and recipe would give another file than before."""
 
 Note = Callable[[str], None]

@@ -75,6 +75,12 @@ def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with inputs in place of its large weights: inference needs no more of them than type and shape."""
     light = onnx.ModelProto(ir_version=model.ir_version)
     light.opset_import.extend(model.opset_import)
+    # ONNX Runtime runs a graph that does not say its own operators' domain; inference gives up.
+    known = {each.domain for each in model.opset_import} | {"", "ai.onnx"}
+    light.opset_import.extend(
+        helper.make_opsetid(domain, 1)
+        for domain in sorted({node.domain for node in model.graph.node} - known)
+    )
     light.graph.name = "light"
     for part in ("node", "input", "output", "value_info"):
         getattr(light.graph, part).extend(getattr(model.graph, part))
