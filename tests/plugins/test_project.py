@@ -102,6 +102,7 @@ def test_another_version_of_whom_a_builder_delegates_to_is_a_change(
     assert states(dry_run=True) == {"one": "up to date"}
     said = site / "edgepack_kiosk-1.2.dist-info/METADATA"
     said.write_text(said.read_text().replace("Version: 1.2", "Version: 1.3"))
+    said.parent.rename(site / "edgepack_kiosk-1.3.dist-info")  # as installers do
     assert states() == {"one": "made"}
     assert states(dry_run=True) == {"one": "up to date"}
 
