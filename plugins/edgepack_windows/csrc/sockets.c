@@ -163,7 +163,7 @@ static short happened(const Polled *polled, short wanted) {
 	if (polled->happened & P_WRITE) found |= POLLOUT;
 	if (polled->happened & P_INVALID) found |= POLLNVAL;
 	if (polled->happened & (P_ERROR | P_HANGUP)) {
-		found |= POLLIN;
+		found |= POLLIN | POLLRDHUP;
 		int over = polled->happened & P_ERROR;
 		if (!over && ws2.recv(polled->socket, &byte, 1, PEEK) < 0) over = ws2.WSAGetLastError() != WOULD_BLOCK;
 		if (over) found |= POLLERR | POLLHUP;

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import signal
 import socket
 import threading
@@ -163,7 +164,7 @@ def test_a_token_is_asked_for_everywhere_but_at_health(sample: Path, tmp_path: P
         assert (answer.status, len(answer.json["data"])) == (200, 1)
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
@@ -171,6 +172,7 @@ def test_a_token_is_asked_for_everywhere_but_at_health(sample: Path, tmp_path: P
         (("--token-file", "/nowhere/token"), 3, "/nowhere/token"),
         (("--token-file", "/dev/null"), 3, "holds no token"),
         (("--unix", "/nowhere/socket"), 8, "cannot listen on /nowhere/socket"),
+        (("--unix", ""), 2, "--unix: the path is empty"),
         (("--port", "70000"), 2, "70000"),
         (("--wait", "-1"), 2, "-1"),
         (("--prefix", "title"), 2, "title"),
@@ -201,6 +203,17 @@ def test_who_else_may_know_or_set_the_token(
     done = run("serve", "--check", "--port=0", "--token-file", str(tmp_path / "token"))
     assert done.returncode == code
     assert words in done.stderr.decode().splitlines()[0]
+
+
+@pytest.mark.sample(1)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_another_users_token_file_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    (tmp_path / "token").chmod(0o600)
+    os.chown(tmp_path / "token", 65534, -1)
+    done = run("serve", "--check", "--port=0", "--token-file", str(tmp_path / "token"))
+    assert done.returncode == 3
+    assert "belongs to another user" in complaint(done)[0]
 
 
 def test_a_token_is_the_whole_file_or_none(run: Run, tmp_path: Path) -> None:
@@ -254,6 +267,40 @@ def test_a_unix_socket_is_its_owners_and_goes_with_the_server(sample: Path, tmp_
         server.process.terminate()
         assert server.process.wait() == 0
     assert not path.exists()
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("kind", ["a file", "a link"])
+def test_what_is_no_socket_is_left_where_it_is(sample: Path, tmp_path: Path, kind: str) -> None:
+    """Of a file, too, the system says that the connection is refused."""
+    place, kept = tmp_path / "s", tmp_path / "notes"
+    kept.write_text("my own")
+    if kind == "a file":
+        kept.rename(place)
+    else:
+        place.symlink_to(kept)
+    done = run_program(sample, "serve", "--unix", str(place))
+    assert (done.returncode, place.read_text()) == (8, "my own")
+    assert f"cannot listen on {place}: Address already in use" in complaint(done)[0]
+
+
+@pytest.mark.sample(1)
+def test_a_server_that_ends_leaves_the_socket_of_the_next_one(sample: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with running(sample, "--unix", str(path)) as old, old.connect() as half:
+        half.sendall(request("/v1/embeddings", {"input": "a"})[:-2])
+        while values(old)["embed_connections"] != "2":
+            pass
+        time.sleep(0.1)
+        old.process.terminate()
+        # It listens no more, and waits for what it has been asked.
+        with pytest.raises(OSError):
+            while True:
+                old.connect().close()
+        with running(sample, "--unix", str(path)) as new:
+            half.close()
+            assert old.process.wait() == 0
+            assert new.embed("a cat").status == 200
 
 
 @pytest.mark.sample(1)
@@ -352,24 +399,26 @@ def _overtakes(sample: Path) -> bool:
     return waiting > 0
 
 
-def test_a_client_that_breaks_off_is_worked_for_no_longer(sample: Path) -> None:
-    assert any(_is_dropped(sample) for _ in range(TRIES))
+@pytest.mark.parametrize("how", ["resets", "closes"])
+def test_a_client_that_breaks_off_is_worked_for_no_longer(sample: Path, how: str) -> None:
+    assert any(_is_dropped(sample, how) for _ in range(TRIES))
 
 
-def _is_dropped(sample: Path) -> bool:
+def _is_dropped(sample: Path, how: str) -> bool:
     """Whether texts are left undone of a client that breaks off."""
     with running(sample, "--window", "1") as server:
         with server.connect() as connection:
-            # Closing with a linger of nothing resets the connection.
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-            connection.sendall(request("/v1/embeddings", {"input": ["a cat sat on the mat"] * LARGE}))
+            if how == "resets":  # closing with a linger of nothing
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            many = request("/v1/embeddings", {"input": ["a cat sat on the mat " * 20] * LARGE})
+            connection.sendall(many)
             while values(server)["embed_batch_texts_count"] == "0":
                 pass
         while int(values(server)["embed_queue_texts"]):
             pass
         done = float(values(server)["embed_batch_texts_sum"])
         assert server.embed("a cat").status == 200
-    return done < LARGE
+    return done < LARGE / 2
 
 
 def test_the_word_serve_can_still_be_embedded(run: Run) -> None:

@@ -106,6 +106,11 @@ Error Embedder::split(std::string_view text, const std::string &prefix, size_t t
     if (size_t least = count(0, 0); !failed && tokens <= least)
         return fail(USAGE, "chunks of " + std::to_string(tokens) + " tokens leave no room beside " +
                                std::to_string(least) + " of special tokens and prefix");
+    // A word may be one token where its pieces are many.
+    if (fits(0, text.size())) {
+        chunks.push_back({0, 0, text.size()});
+        return failed;
+    }
     const size_t step = tokens * USUAL_BYTES;
     for (size_t start = 0; !failed && chunks.size() <= most;) {
         size_t known = start, end = code_point_at(text, start + step);
@@ -114,8 +119,8 @@ Error Embedder::split(std::string_view text, const std::string &prefix, size_t t
             end = code_point_at(text, start + 2 * (end - start));
         }
         // The whole text is left as it is, the last chunk without white space around it.
-        if (end == text.size() && fits(start, start ? trimmed(text, start, end) : end)) {
-            chunks.push_back({0, start, start ? trimmed(text, start, end) : end});
+        if (end == text.size() && fits(start, trimmed(text, start, end))) {
+            chunks.push_back({0, start, trimmed(text, start, end)});
             break;
         }
         if (!start && (start = behind_white_space(text, 0))) continue;

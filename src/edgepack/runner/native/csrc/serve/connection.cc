@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t RECEIVED_AT_ONCE = 1 << 16, LINGER_BYTES = 1 << 20;
 constexpr double IDLE_SECONDS = 60, LINGER_SECONDS = 2;
+constexpr std::string_view CONTINUE = "HTTP/1.1 100 \r\n\r\n";
 
 // 0: nothing at the moment, -1: no more.
 ssize_t receive_some(int descriptor, char *chunk) {
@@ -49,10 +50,15 @@ void Connection::wait(State state, double seconds) {
 void Connection::close_now() {
     if (state_ == CLOSED) return;
     state_ = CLOSED;
-    service_.give_back(held_);
-    held_ = 0;
+    give_back();
     if (task_) task_->gone = true, task_->connection = nullptr;
     close(descriptor_);
+}
+
+void Connection::give_back() {
+    service_.give_back(held_);
+    service_.let_go(kept_);
+    held_ = kept_ = 0;
 }
 
 short Connection::events() const {
@@ -61,6 +67,7 @@ short Connection::events() const {
         case READING:
         case LINGERING: return POLLIN;
         case SENDING: return POLLOUT;
+        case WORKING: return probed_ ? 0 : POLLRDHUP;
         default: return 0;
     }
 }
@@ -68,7 +75,11 @@ short Connection::events() const {
 void Connection::happened(short events, size_t connections) {
     if (state_ == WORKING) {
         // The client has broken off.
-        if (events & (POLLERR | POLLHUP | POLLNVAL)) close_now();
+        if (events & (POLLERR | POLLHUP | POLLNVAL)) return close_now();
+        // It says no more. Whether it still listens is told by what comes back of a word that it may pass
+        // over.
+        probed_ = true;
+        if (!reader_.request.old) (void)send(descriptor_, CONTINUE.data(), CONTINUE.size(), MSG_NOSIGNAL);
     } else if (state_ == SENDING) {
         send_more();
         advance(connections);
@@ -133,8 +144,8 @@ void Connection::advance(size_t connections) {
         Request &request = reader_.request;
         if (reader_.state() == RequestReader::BODY) {
             if (request.waiting && request.body.empty()) {
-                static const char text[] = "HTTP/1.1 100 \r\n\r\n";
-                if (send(descriptor_, text, sizeof text - 1, MSG_NOSIGNAL) != ssize_t(sizeof text - 1))
+                if (send(descriptor_, CONTINUE.data(), CONTINUE.size(), MSG_NOSIGNAL) !=
+                    ssize_t(CONTINUE.size()))
                     return close_now();
             }
             request.waiting = false;
@@ -155,7 +166,15 @@ void Connection::advance(size_t connections) {
 void Connection::finish(const TaskPointer &task, size_t connections) {
     if (task != task_ || state_ != WORKING) return;
     task_.reset();
-    answer(service_.finish(*task, reader_.request.path), true);
+    const std::string &path = reader_.request.path;
+    const size_t size = task->answer.size();
+    if (service_.keep(size)) {
+        kept_ = size;
+        answer(service_.finish(*task, path), true);
+    } else {
+        const char *why = "answers that were not read yet take all the memory that they may";
+        answer(service_.refuse(path, refuse(503, why, "", "Retry-After: 1\r\n")), true);
+    }
     advance(connections);
 }
 
@@ -188,8 +207,7 @@ void Connection::send_more() {
 
 void Connection::sent_all() {
     std::string().swap(out_);
-    service_.give_back(held_);
-    held_ = 0;
+    give_back();
     if (!whole_) return linger();
     if (last_) return close_now();
     reader_.restart();

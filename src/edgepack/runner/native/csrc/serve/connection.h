@@ -36,17 +36,18 @@ private:
     void sent_all();
     void linger();
     void close_now();
+    void give_back();
     void wait(State state, double seconds);
 
     int descriptor_;
     Service &service_;
     const ServeOptions &options_;
-    bool full_, last_ = false, whole_ = false, ended_ = false;
+    bool full_, last_ = false, whole_ = false, ended_ = false, probed_ = false;
     State state_ = IDLE;
     RequestReader reader_;
     Clock::time_point deadline_;
     std::string pending_, out_;
-    size_t sent_ = 0, held_ = 0, lingered_ = 0;
+    size_t sent_ = 0, held_ = 0, kept_ = 0, lingered_ = 0;
     TaskPointer task_;
 };
 

@@ -23,8 +23,9 @@ struct Address {
     sockaddr *any() { return reinterpret_cast<sockaddr *>(&storage); }
 };
 
-Error cannot_listen(const std::string &place, const std::string &why) {
-    return fail(LISTEN, "cannot listen on " + place + ": " + why, "--port 0 takes any port that is free");
+Error cannot_listen(bool local, const std::string &place, const std::string &why) {
+    return fail(LISTEN, "cannot listen on " + place + ": " + why,
+                local ? "" : "--port 0 takes any port that is free");
 }
 
 // Names other than localhost are not looked up: what looks them up is larger than the server.
@@ -51,8 +52,10 @@ bool path_address(const std::string &path, Address &address) {
     return address.size = socklen_t(offsetof(sockaddr_un, sun_path) + path.size() + 1), true;
 }
 
-// One that nobody listens on any more.
-bool is_stale(Address &address) {
+// A socket that nobody listens on any more: connect() refuses files of any other kind, too.
+bool is_stale(Address &address, const std::string &path) {
+    struct stat status;
+    if (lstat(path.c_str(), &status) || !S_ISSOCK(status.st_mode)) return false;
     int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool stale = probe >= 0 && connect(probe, address.any(), address.size) != 0 && errno == ECONNREFUSED;
     if (probe >= 0) close(probe);
@@ -61,32 +64,46 @@ bool is_stale(Address &address) {
 
 }  // namespace
 
-Error open_listener(const ServeOptions &options, int &listener) {
+Error open_listener(const ServeOptions &options, Listener &listener) {
     bool local = !options.socket_path.empty();
     std::string place = local ? options.socket_path : options.host + " port " + std::to_string(options.port);
     Address address;
     if (local ? !path_address(options.socket_path, address)
               : !read_address(options.host, options.port, address))
-        return cannot_listen(place, local ? strerror(errno) : "it is no IP address, nor localhost");
-    listener = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener < 0) return cannot_listen(place, strerror(errno));
+        return cannot_listen(local, place, local ? strerror(errno) : "it is no IP address, nor localhost");
+    int made = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    listener.descriptor = made;
+    if (made < 0) return cannot_listen(local, place, strerror(errno));
     int yes = 1, bound;
     if (local) {
-        if (is_stale(address)) unlink(options.socket_path.c_str());
+        if (is_stale(address, options.socket_path)) unlink(options.socket_path.c_str());
         // Only its owner may use it.
         mode_t mask = umask(0177);
-        bound = bind(listener, address.any(), address.size);
+        bound = bind(made, address.any(), address.size);
         umask(mask);
+        struct stat status;
+        if (!bound && !lstat(options.socket_path.c_str(), &status))
+            listener = {made, options.socket_path, status.st_dev, status.st_ino};
     } else {
-        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-        bound = bind(listener, address.any(), address.size);
+        setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+        bound = bind(made, address.any(), address.size);
     }
-    if (bound || listen(listener, BACKLOG)) {
+    if (bound || listen(made, BACKLOG)) {
         int failure = errno;
-        close(listener);
-        return cannot_listen(place, strerror(failure));
+        close_listener(listener);
+        return cannot_listen(local, place, strerror(failure));
     }
     return {};
+}
+
+void close_listener(Listener &listener) {
+    struct stat status;
+    // Before it is closed: until then no other file has its number.
+    if (!listener.path.empty() && !lstat(listener.path.c_str(), &status) &&
+        status.st_dev == listener.device && status.st_ino == listener.number)
+        unlink(listener.path.c_str());
+    if (listener.descriptor >= 0) close(listener.descriptor);
+    listener = {};
 }
 
 std::string address_of(int listener) {

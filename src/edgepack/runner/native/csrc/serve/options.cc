@@ -60,6 +60,9 @@ Error read_token(const std::string &path, std::string &token) {
     snprintf(mode, sizeof mode, "%o", unsigned(status.st_mode & 0777));
     if (status.st_mode & 022)
         return fail(INPUT, path + " is writable by others (mode " + mode + ")", "chmod 600 " + path);
+    if (status.st_uid && status.st_uid != geteuid())
+        return fail(INPUT, path + " belongs to another user, who may change it",
+                    "chown it to who runs the server");
     if (status.st_mode & 04)
         say("warning: " + path + " is readable by every user of this device (mode " + mode + ")\n");
     return {};
@@ -82,6 +85,9 @@ Error complete_options(ServeOptions &options) {
         if (!is_origin(origin))
             return fail(USAGE, "--cors: " + quoted(origin) + " is not an origin, such as https://app.example",
                         "see embed serve --help");
+    // Of a variable that was never set: every user of the machine may connect to a port.
+    if (options.has_socket_path && options.socket_path.empty())
+        return fail(USAGE, "--unix: the path is empty", "see embed serve --help");
     if (!options.max_bodies) options.max_bodies = std::max(MAX_BODIES, options.max_body);
     if (options.max_bodies < options.max_body)
         return fail(USAGE, "--max-bodies " + std::to_string(options.max_bodies) +

@@ -62,7 +62,7 @@ void RequestReader::restart() {
     line_.clear();
     lines_ = seen_ = 0;
     twice_ = nullptr;
-    old_ = close_ = chunked_ = otherwise_ = sized_ = false;
+    close_ = chunked_ = otherwise_ = sized_ = false;
     rest_ = 0;
     request = {};
     refusal = {};
@@ -148,8 +148,8 @@ void RequestReader::first_line(std::string_view text) {
     const bool place = target.substr(0, 1) == "/" || target == "*" || target.find("://") != target.npos;
     if (!is_token(method) || !place || std::any_of(target.begin(), target.end(), odd))
         return malformed("its first line is not a method, a path and a version");
-    old_ = version == "HTTP/1.0";
-    if (!old_ && version != "HTTP/1.1") return malformed("it is not HTTP/1.1");
+    request.old = version == "HTTP/1.0";
+    if (!request.old && version != "HTTP/1.1") return malformed("it is not HTTP/1.1");
     for (auto [name, known] : METHODS)
         if (method == name) request.method = known;
     request.path = target.substr(0, target.find('?'));
@@ -192,11 +192,11 @@ void RequestReader::field(std::string_view text) {
 }
 
 void RequestReader::head_complete() {
-    request.keep = !old_ && !close_;
-    request.waiting = request.waiting && !old_;
+    request.keep = !request.old && !close_;
+    request.waiting = request.waiting && !request.old;
     if (twice_) return malformed(std::string("several headers ") + twice_);
-    if (!old_ && !(seen_ & HOST)) return malformed("no Host header");
-    if (chunked_ && (sized_ || old_))
+    if (!request.old && !(seen_ & HOST)) return malformed("no Host header");
+    if (chunked_ && (sized_ || request.old))
         return malformed("Transfer-Encoding beside Content-Length, or in HTTP/1.0");
     if (otherwise_)
         return give_up(refuse(

@@ -15,6 +15,7 @@ struct Request {
     std::string path, body;
     // What is looked at of the headers; none but the last came twice.
     std::string host, type, authorization, origin, asked_headers;
+    bool old = false;      // HTTP/1.0
     bool keep = false;     // the connection may stay
     bool waiting = false;  // the client sends the body when it is told to
 };
@@ -67,7 +68,6 @@ private:
     size_t lines_ = 0;  // bytes of the head, or of what is between two chunks
     size_t seen_ = 0;
     const char *twice_ = nullptr;
-    bool old_ = false;                                          // HTTP/1.0
     bool close_ = false, chunked_ = false, otherwise_ = false;  // of Connection and Transfer-Encoding
     bool sized_ = false;
     uint64_t rest_ = 0;  // of the body or of a chunk

@@ -58,13 +58,13 @@ void allow_many_connections() {
 
 class Server {
 public:
-    Server(const ServeOptions &options, Service &service, Batcher &batcher, int listener)
+    Server(const ServeOptions &options, Service &service, Batcher &batcher, Listener &listener)
         : options_(options), service_(service), batcher_(batcher), listener_(listener) {}
 
     // Accepts connections until it is told to stop, then answers what has been asked.
     void run() {
-        while (listener_ >= 0 || (!connections_.empty() && Clock::now() < end_)) {
-            if (told_to_stop && listener_ >= 0) stop();
+        while (listener_.descriptor >= 0 || (!connections_.empty() && Clock::now() < end_)) {
+            if (told_to_stop && listener_.descriptor >= 0) stop();
             else poll_once();
         }
     }
@@ -73,8 +73,7 @@ private:
     void stop() {
         // Once more, and it ends at once.
         answer_stops(SIG_DFL);
-        close(listener_);
-        listener_ = -1;
+        close_listener(listener_);
         service_.stopping = true;
         end_ = Clock::now() + std::chrono::seconds(options_.grace);
         for (auto &connection : connections_) connection->stop();
@@ -82,11 +81,12 @@ private:
     }
 
     void poll_once() {
-        bool accepting = listener_ >= 0 && connections_.size() < options_.max_connections + REFUSED &&
+        bool accepting = listener_.descriptor >= 0 &&
+                         connections_.size() < options_.max_connections + REFUSED &&
                          Clock::now() >= accept_again_;
         polled_.clear();
         polled_.push_back({wake_pipe[0], POLLIN, 0});
-        polled_.push_back({accepting ? listener_ : -1, POLLIN, 0});
+        polled_.push_back({accepting ? listener_.descriptor : -1, POLLIN, 0});
         for (auto &connection : connections_)
             polled_.push_back({connection->descriptor(), connection->events(), 0});
         size_t known = connections_.size();
@@ -98,7 +98,8 @@ private:
             Connection &connection = *connections_[at];
             if (connection.closed()) continue;
             if (polled_[at + 2].revents) connection.happened(polled_[at + 2].revents, connections_.size());
-            else if (now >= connection.deadline()) connection.expired();
+            // Also of one that never pauses.
+            if (now >= connection.deadline()) connection.expired();
         }
         sweep();
     }
@@ -106,7 +107,7 @@ private:
     // Milliseconds until somebody has waited long enough.
     int patience() const {
         Clock::time_point first = Clock::now() + std::chrono::seconds(60);
-        if (listener_ < 0) first = std::min(first, end_);
+        if (listener_.descriptor < 0) first = std::min(first, end_);
         else if (accept_again_ > Clock::now()) first = std::min(first, accept_again_);
         for (auto &connection : connections_)
             if (!connection->task()) first = std::min(first, connection->deadline());
@@ -124,7 +125,7 @@ private:
 
     void accept_some() {
         for (size_t count = 0; count < ACCEPTED_AT_ONCE; count++) {
-            int made = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK), yes = 1;
+            int made = accept4(listener_.descriptor, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK), yes = 1;
             if (made < 0) {
                 if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
                     accept_again_ = Clock::now() + std::chrono::milliseconds(int(PAUSE_SECONDS * 1e3));
@@ -145,13 +146,13 @@ private:
     const ServeOptions &options_;
     Service &service_;
     Batcher &batcher_;
-    int listener_;
+    Listener &listener_;
     Clock::time_point end_, accept_again_;
     std::vector<std::unique_ptr<Connection>> connections_;
     std::vector<pollfd> polled_;
 };
 
-Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, int listener) {
+Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, Listener &listener) {
     // Never taken apart: threads use them until the process ends.
     ServedModel &model = *new ServedModel;
     if (Error error = model.open(bundle, options)) return error;
@@ -162,10 +163,11 @@ Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, int 
     Service service(bundle, options, model, metrics, batcher);
     signal(SIGPIPE, SIG_IGN);
     answer_stops(wake);
-    say("listening on " + address_of(listener) + "\n");
+    const int descriptor = listener.descriptor;
+    say("listening on " + address_of(descriptor) + "\n");
     Error wrong;
     const std::function<void()> ask = [&] {
-        wrong = ask_listener(listener, options.token, model.probe());
+        wrong = ask_listener(descriptor, options.token, model.probe());
         wake(0);
     };
     Server server(options, service, batcher, listener);
@@ -183,10 +185,10 @@ Error serve(const Options &given, const Bundle &bundle, bool &done) {
     ServeOptions &options = *new ServeOptions{given, {}};
     if (Error error = complete_options(options)) return error;
     allow_many_connections();
-    int listener = -1;
+    Listener listener;
     if (Error error = open_listener(options, listener)) return error;
     Error error = work_until_stopped(bundle, options, listener);
-    if (!options.socket_path.empty()) unlink(options.socket_path.c_str());
+    close_listener(listener);
     return error;
 }
 

@@ -11,6 +11,9 @@ namespace embed {
 
 namespace {
 
+// Bytes of answers for each of --max-bodies: numbers are longer than what they are of.
+constexpr uint64_t ANSWERS = 4;
+
 struct Path {
     const char *name;
     Api api;
@@ -75,7 +78,8 @@ Service::Service(const Bundle &bundle, const ServeOptions &options, const Served
       model_(model),
       metrics_(metrics),
       batcher_(batcher),
-      left_(options.max_bodies) {}
+      left_(options.max_bodies),
+      unread_(ANSWERS * options.max_bodies) {}
 
 Refusal Service::take(size_t size, size_t more) {
     if (size + more > options_.max_body)

@@ -26,6 +26,9 @@ public:
     // Bytes of all bodies that are read or answered, so that many slow clients cannot fill the memory.
     Refusal take(size_t size, size_t more);
     void give_back(size_t bytes) { left_ += bytes; }
+    // Likewise of answers, until their clients have read them.
+    bool keep(size_t bytes) { return bytes <= unread_ && (unread_ -= bytes, true); }
+    void let_go(size_t bytes) { unread_ += bytes; }
     // Headers for a page of this origin; empty: it may not read answers.
     std::string allow(const std::string &origin) const;
 
@@ -44,6 +47,7 @@ private:
     Metrics &metrics_;
     Batcher &batcher_;
     size_t left_;
+    uint64_t unread_;
 };
 
 }  // namespace embed
