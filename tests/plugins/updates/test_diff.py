@@ -199,6 +199,10 @@ def test_a_mixed_index_is_measured(made: Make, context: HostContext) -> None:
         f"the index can stay, with a loss: a new query finds {found.drift.top10_kept:.1%} of its ten nearest texts in it "
         f"(cosine {found.drift.mean_cosine:.4f}, lowest {found.drift.min_cosine:.4f})"
     )
+    shorter = made("shorter", noise=0.02, max_length=256)
+    said = verdict(made("longer", max_length=512), shorter, context).verdict
+    assert said.outcome == "mixed"
+    assert said.says.endswith("; one bundle cuts texts at 256 tokens, and longer ones were not compared")
 
 
 def test_other_vectors_mean_rebuilding_and_why(made: Make, context: HostContext) -> None:
