@@ -99,9 +99,9 @@ def judge(
     found = f"a new query finds {drift.top10_kept:.1%} of its ten nearest texts in it ({cosines})"
     causes = _causes(differs)
     if drift.top10_kept >= KEPT:
-        missed = _missed(old, new, differs)
-        beside = f"; {missed} were not compared" if missed else ""
-        return Verdict(outcome="mixed", says=f"the index can stay, with a loss: {found}{beside}", why=causes)
+        if missed := _missed(old, new, differs):
+            found += f"; {missed} were not compared"
+        return Verdict(outcome="mixed", says=f"the index can stay, with a loss: {found}", why=causes)
     of = f" ({', '.join(causes)})" if causes else ""
     return Verdict(outcome="rebuild", says=f"rebuild the index: {found}{of}", why=causes)
 
