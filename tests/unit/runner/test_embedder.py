@@ -43,6 +43,7 @@ def with_model(bundle: Path, **said: Any) -> None:
 
 def test_a_model_that_was_not_trained_for_fewer_numbers_says_why(copy: Path) -> None:
     with_model(copy, matryoshka=None)
+    assert run_program(copy, "--dim", "8", "a").returncode == 0
     message, hint = complaint(run_program(copy, "--dim", "4", "a"))
     assert "sample does not support shorter vectors" in message and "no Matryoshka training" in hint
     with_model(copy, matryoshka={"dimensions": [2, 4], "layer_norm": False})
@@ -55,6 +56,8 @@ def test_after_a_layer_normalisation_vectors_are_centred(copy: Path) -> None:
     centred = (whole - whole.mean())[:4]
     found = np.array(vectors_of(run_program(copy, "--dim", "4", "a cat").stdout)[0])
     assert found == pytest.approx(centred / np.linalg.norm(centred), abs=1e-5)
+    # Nothing is cut: these are the vectors of whoever names no length, as the server's and JavaScript's are.
+    assert vectors_of(run_program(copy, "--dim", "8", "a cat").stdout)[0] == pytest.approx(whole, abs=1e-6)
 
 
 def test_a_processor_that_lacks_something(copy: Path) -> None:

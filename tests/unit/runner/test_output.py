@@ -299,6 +299,12 @@ def test_with_an_id_field_nothing_else_comes_back(run: Run) -> None:
     assert records[0]["embedding"] == vectors_of(run("a cat").stdout)[0]
 
 
+def test_half_a_character_of_an_id_is_written_as_it_came(run: Run) -> None:
+    line = b'{"key": ["\\udc00x", {"\\ud83d": "\xed\x9f\xbf\\ud83d\\ude00"}], "text": "a cat"}\n'
+    done = run("--jsonl", "--id-field=key", input=line)
+    assert json.loads(done.stdout.decode())["key"] == ["\udc00x", {"\ud83d": "\ud7ff\U0001f600"}]
+
+
 def test_fewer_numbers_are_of_length_one(run: Run, tmp_path: Path) -> None:
     vectors = np.array(vectors_of(run(*TEXTS).stdout))[:, :4]
     expected = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

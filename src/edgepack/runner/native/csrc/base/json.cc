@@ -259,7 +259,8 @@ void write_json_string(std::string_view text, std::string &out, bool ascii) {
             snprintf(escaped, sizeof escaped, "\\u%04x", byte);
             out += escaped;
             at++;
-        } else if (byte < 0x80 || !ascii) {
+        } else if (byte < 0x80 || (!ascii && (byte != 0xED || uint8_t(text[at + 1]) < 0xA0))) {
+            // But for half a surrogate pair, which UTF-8 does not have.
             out += char(byte);
             at++;
         } else {

@@ -105,6 +105,7 @@ Error Embedder::finish(const std::vector<std::string> &texts, float *vectors) co
 }
 
 Error MatryoshkaCut::open(const Bundle &bundle, size_t wanted) {
+    if (wanted == bundle.dimension) return {};
     const Json *trained = bundle.manifest.at("model", "matryoshka");
     std::string asked = std::to_string(wanted) + " dimensions: ";
     if (!trained || !trained->is(Json::OBJECT))
@@ -114,9 +115,9 @@ Error MatryoshkaCut::open(const Bundle &bundle, size_t wanted) {
     std::vector<size_t> allowed{bundle.dimension};
     if (const Json *listed = trained->get("dimensions"))
         for (const Json &item : listed->items) allowed.push_back(size_t(item.number()));
+    bool listed = allowed.size() > 1;
     std::sort(allowed.begin(), allowed.end());
     allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
-    bool listed = trained->get("dimensions") && !trained->get("dimensions")->items.empty();
     if (listed && !std::binary_search(allowed.begin(), allowed.end(), wanted)) {
         std::string hint = "it supports ";
         for (size_t number : allowed)

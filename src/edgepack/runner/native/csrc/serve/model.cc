@@ -161,7 +161,7 @@ Refusal ServedModel::read(Task &task) const {
         return no;
     std::string().swap(task.body);
     if (Refusal no = require_task(question)) return no;
-    if (question.dimensions && question.dimensions != bundle_->dimension)
+    if (question.dimensions)
         if (Error error = task.cut.open(*bundle_, question.dimensions))
             return refuse(400, error.message + (error.hint.empty() ? "" : "; " + error.hint), "dimensions");
     if (Refusal no = make_rows(task)) return no;
