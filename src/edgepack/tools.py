@@ -189,8 +189,13 @@ def beside(command: Sequence[str | Path]) -> Iterator[None]:
     """
     words, silent = [str(word) for word in command], subprocess.DEVNULL
     log.debug("run %s", " ".join(words))
+    # No session of its own: kernels that share processors out by sessions would pass over its priority.
     started = subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=silent, stderr=silent, start_new_session=True
+        words,
+        stdin=subprocess.PIPE,
+        stdout=silent,
+        stderr=silent,
+        process_group=0,
     )
     assert started.stdin is not None
     try:
