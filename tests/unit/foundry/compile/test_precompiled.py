@@ -10,7 +10,15 @@ import pytest
 from edgepack.errors import ToolError
 from edgepack.files.store import sha256_of
 from edgepack.foundry.compile.objects import CompileJob, compile_objects
-from edgepack.foundry.compile.precompiled import LEAST, Header, HeaderRule, header_rules, rule_for
+from edgepack.foundry.compile.precompiled import (
+    INSTANTIATED,
+    LEAST,
+    Header,
+    HeaderRule,
+    header_of,
+    header_rules,
+    rule_for,
+)
 from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.symbols import symbols
 from edgepack.foundry.toolchains.zig import zig_program
@@ -57,6 +65,19 @@ def test_rules_count_for_the_toolchain_and_the_kind_that_they_were_measured_with
     assert not measured(table, kind="full", toolchain=zig)
     assert not measured({}, kind="minimal", toolchain=zig)
     assert not header_rules(table, version="1.22.0", kind="minimal", toolchain=zig)
+
+
+def test_what_is_measured_decides_which_headers_are_instantiated() -> None:
+    rules = header_rules(
+        RELEASE.precompiled,
+        version=RELEASE.version,
+        kind="minimal",
+        toolchain="zig 0.14.1, x86_64-linux-gnu.2.28",
+    )
+    made = [header_of(rule, ["c++"]) for rule in rules]
+    assert [INSTANTIATED in header.command for header in made] == [rule.instantiated for rule in rules]
+    assert {rule.instantiated for rule in rules} == {False, True}
+    assert len({header.name for header in made if header.text == made[0].text}) == 2, "files of their own"
 
 
 HEADER = """
@@ -115,6 +136,16 @@ def test_objects_are_the_same_with_a_compiled_header(
     monkeypatch.setenv("CMAKE_CXX_COMPILER_LAUNCHER", "env")
     launched = commands_of(jobs_of(folder, "launched", header=text), folder, context)
     assert len(launched) == LEAST and not [line for line in launched if "-include-pch" in line]
+
+
+@pytest.mark.tools("zig")
+def test_what_takes_long_is_compiled_first(
+    folder: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEPACK_JOBS", "1")
+    first, second, third = jobs_of(folder, "long", header=None)
+    ran = commands_of([first, second, replace(third, long=True)], folder, context)
+    assert third.name in ran[0]
 
 
 @pytest.mark.tools("zig")
