@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,21 @@ from edgepack.verifier.tokens import has_fewer_tokens
 
 INCOMPARABLE = ("origin", "graph_by", "pooling_from", "set", "warnings")
 """Keys of a source's section that depend on how the model was named, or on which edgepack read it."""
+HELD = frozenset(
+    f"{section}{key}"
+    for section, keys in {
+        "": ("schema", "name", "version", "files", "golden"),
+        "model.": ("recipe", "precision", "embedder", "source_files", "file", "pieces", "tokenizer"),
+        "target.": ("name", "platform"),
+        "runtime.": ("name", "version", "library"),
+        "runner.": ("program", "command", "serve", "exact", "module"),
+        "gate.": ("gate", *(key for key in LIMITS if key.startswith("min_"))),
+    }.items()
+    for key in keys
+)
+"""What of a manifest, beside the model's facts, is compared with something when it is verified, or shown with its value."""
+SECTIONS = ("model", "target", "runtime", "runner", "gate")
+MOST_NAMES, MOST_LETTERS = 40, 80
 LOWEST_OF_PRECISION: Mapping[str, float] = {"fp32": 0.999, "fp16": 0.998, "bf16": 0.98}
 """Lowest cosine on the 200 texts of what calls itself so; int8 models of edgepack's recipes have 0.985 to 0.997."""
 
@@ -69,7 +84,29 @@ def require_facts(bundle: Bundle, source: ModelSource) -> tuple[str, ...]:
         *(["the full gate"] if gate.get("gate") == "full" else []),
         *(["licences and bill of materials"] if _has_licenses(bundle) else []),
         *(["a tokenizer with fewer tokens than the model's"] if has_fewer_tokens(bundle) else []),
+        *_others(bundle.manifest, {f"model.{key}" for key in compared | unknown}),
     )
+
+
+def _others(manifest: Mapping[str, Any], compared: set[str]) -> tuple[str, ...]:
+    """All that is left of a manifest, by its keys: also what no edgepack has written yet. What is empty says nothing."""
+    names = sorted(name for name in _keys(manifest) if name not in HELD | compared)
+    more = len(names) - MOST_NAMES
+    shown = [*names[:MOST_NAMES], *([f"{more} more"] if more > 0 else [])]
+    return (f"in its manifest also {', '.join(shown)}",) if shown else ()
+
+
+def _keys(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """``KEY``, or ``SECTION.KEY``, of what says something."""
+    for section, value in manifest.items():
+        if section in SECTIONS and isinstance(value, Mapping):
+            yield from (f"{section}.{key[:MOST_LETTERS]}" for key, said in value.items() if _says(said))
+        elif _says(value):
+            yield section[:MOST_LETTERS]
+
+
+def _says(value: Any) -> bool:
+    return not (value is None or value is False or value in ("", [], {}))
 
 
 def _has_licenses(bundle: Bundle) -> bool:

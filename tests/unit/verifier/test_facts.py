@@ -39,7 +39,9 @@ def test_what_is_so_passes_and_what_could_not_be_compared_is_said(
 ) -> None:
     said = require_facts(bundle, source)
     assert said[:3] == ("version 0.1.0", "recipe pool", "precision fp32") and said[3].startswith("embedder ")
-    assert said[4:] == ("runtime ONNX Runtime 1.21.0", "licences and bill of materials")
+    assert said[4:6] == ("runtime ONNX Runtime 1.21.0", "licences and bill of materials")
+    others = said[6].removeprefix("in its manifest also ").split(", ")
+    assert {"edgepack", "model.inputs", "runner.versions", "runtime.toolchain", "target.summary"} < {*others}
     claimed = altered(bundle, set_model(embedder="0" * 32))
     assert require_facts(claimed, source)[3] == f"embedder {'0' * 32}"
     claimed = altered(bundle, lambda manifest: manifest["gate"].update(gate="full"))
@@ -49,7 +51,49 @@ def test_what_is_so_passes_and_what_could_not_be_compared_is_said(
     assert said[:2] == ('license "apache-2.0"', 'name "tiny-org/tiny-model"')
     # Whoever writes that word into a manifest has no tokenizer compared.
     pruned = altered(bundle, set_model(recipe="pool, prune-vocabulary"))
-    assert require_facts(pruned, source)[-1] == "a tokenizer with fewer tokens than the model's"
+    assert "a tokenizer with fewer tokens than the model's" in require_facts(pruned, source)
+
+
+SEEN_BY_A_RUN = {
+    "golden",
+    "model.file",
+    "model.tokenizer",
+    "runner.program",
+    "runner.command",
+    "runtime.library",
+}
+
+
+def other_than(value: Any) -> Any:
+    """A lie of the same kind."""
+    if isinstance(value, bool):
+        return not value
+    lies: dict[type, Any] = {str: "a lie", list: ["a lie"]}
+    return lies.get(type(value), 4321)
+
+
+def test_whatever_else_is_written_into_a_manifest_is_refused_or_named(
+    bundle: Bundle, source: ModelSource
+) -> None:
+    """Keys that no edgepack has written yet, too: what is compared is listed, not what is not."""
+    manifest = bundle.manifest
+    sections = [key for key in manifest if isinstance(manifest[key], dict) and key != "made_by"]
+    keys = [f"{section}.{key}" for section in sections for key in (*manifest[section], "certified")]
+    plain = [key for key in (*manifest, "certified", "visits") if key not in (*sections, "files")]
+    for path in {*keys, *plain} - SEEN_BY_A_RUN:
+        section, _, key = path.rpartition(".")
+
+        def lie(all: dict[str, Any], section: str = section, key: str = key) -> None:
+            within = all[section] if section else all
+            within[key] = other_than(within.get(key))
+
+        try:
+            said = "; ".join(require_facts(altered(bundle, lie), source))
+        except EdgepackError:
+            continue
+        assert path in said or "a lie" in said or path.startswith(("schema", "gate.gate", "gate.min_")), path
+    many = altered(bundle, lambda all: all["runner"].update({f"{at:03}{'x' * 999}": 1 for at in range(99)}))
+    assert len("; ".join(require_facts(many, source))) < 5000
 
 
 def test_what_its_manifest_keeps_from_being_asked_is_said(bundle: Bundle, source: ModelSource) -> None:
