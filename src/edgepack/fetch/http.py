@@ -36,6 +36,10 @@ LONGEST = 300.0
 """Seconds until an answer begins, however many bytes come before, and until a short one has ended."""
 LONGEST_PAUSE = 120.0
 """Seconds; a server that asks for more is asked again by the user, not by us."""
+MOST_PAUSES = 900.0
+"""Seconds between all attempts together, however much each of them gained."""
+SLOWEST = 256
+"""Bytes a second, sent or received."""
 
 UNREACHABLE_HINT = (
     "check the connection (HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE are honoured); without a network, --offline works "
@@ -116,7 +120,7 @@ def retrying(
     ``gained()`` tells whether the last attempt came further than all before it: then the count starts anew.
     Raises ``error``: ``cannot DOING URL: …``, with the hint ``unreachable`` where there was no answer.
     """
-    failures = 0
+    failures, paused = 0, 0.0
     while True:
         try:
             with _transport_errors(f"cannot {doing} {redacted(url)}", error):
@@ -128,6 +132,12 @@ def retrying(
                     f"cannot {doing} {redacted(url)}: {failure.reason}", hint=failure.hint or unreachable
                 ) from failure
             seconds = back_off(failures) if failure.after is None else failure.after
+            paused += seconds
+            if paused > MOST_PAUSES:
+                raise error(
+                    f"cannot {doing} {redacted(url)}: after {MOST_PAUSES:.0f} s of waiting still: {failure.reason}",
+                    hint=failure.hint or unreachable,
+                ) from failure
             log.debug("%s: %s; again in %.1f s", redacted(url), failure.reason, seconds)
             pause(seconds)
 
@@ -168,12 +178,11 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
             )
 
     class Client(httpx.Client):
-        """One that waits no longer than ``LONGEST`` for an answer to begin: each byte of its head, or answer before it, is in time."""
+        """One that waits no longer than ``LONGEST`` for an answer to begin once all is sent: each byte of its head, or answer before it, is in time."""
 
         def send(self, request: httpx.Request, **how: Any) -> httpx.Response:
-            if request.method not in ("GET", "HEAD"):  # what is sent may take longer
-                return super().send(request, **how)
-            return in_time(partial(super().send, request, **how), LONGEST)
+            sent = number(request.headers.get("content-length", "")) or 0
+            return in_time(partial(super().send, request, **how), LONGEST + sent / SLOWEST)
 
     timeout = httpx.Timeout(policy.read_timeout, connect=policy.connect_timeout)
     try:

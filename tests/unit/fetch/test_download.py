@@ -537,6 +537,35 @@ def test_an_answer_that_never_begins_is_given_up(sent: bytes, monkeypatch: pytes
             http.ask(f"http://127.0.0.1:{listening.getsockname()[1]}/")
 
 
+def test_what_is_sent_is_given_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who takes a byte now and then holds an upload for good: each of them was in time."""
+    monkeypatch.setattr(http, "LONGEST", 0.1)
+    monkeypatch.setattr(http, "SLOWEST", 1 << 30)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def sip() -> None:
+            there, _ = listening.accept()
+            with there, suppress(OSError):
+                while there.recv(100):
+                    time.sleep(0.02)
+
+        threading.Thread(target=sip, daemon=True).start()
+        with http.client(QUICK) as client, pytest.raises(http.TryAgain, match="no answer has begun after"):
+            client.put(f"http://127.0.0.1:{listening.getsockname()[1]}/", content=bytes(64 << 20))
+
+
+def test_pauses_have_a_common_end(
+    server: Server, tmp_path: Path, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that sends a little and asks for two minutes, again and again, held a download for good."""
+    monkeypatch.setattr("edgepack.fetch.download.MIN_GAIN", 1)
+    some, busy = file(CONTENT, etag='"1"', cut=10), status(503, retry_after="120")
+    url = server.on("/f", *(answer for _ in range(50) for answer in (some, busy)))
+    with pytest.raises(DownloadError, match="after 900 s of waiting still: the server says 503"):
+        download(url, tmp_path / "f", policy=QUICK)
+    assert sum(pauses) <= http.MOST_PAUSES
+
+
 def test_a_short_answer_that_never_ends_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     url = server.on("/listing", page("[]"))
     assert http.ask(url) == b"[]"
