@@ -8,7 +8,9 @@ then releases and processors differ by some 1e-7.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -72,20 +74,36 @@ def _of_source(source: ModelSource, shipped: ModelSource) -> dict[str, str]:
     """Weights, tokenizer, and how the model is read. ``shipped`` has another tokenizer where a pass took tokens away."""
     named = (source.onnx or source.weights,)
     files = source.files or tuple(digest_file(path, relative_to=path.parent) for path in named if path)
-    weights = [file for file in files if Path(file.path).suffix not in _WORDS]
-    # Layers behind the encoder, each in a folder of its own: of several, it counts which one is which.
-    layers = sorted((file.path, file.sha256) for file in weights if "/" in file.path)
+    digests = {file.path: file.sha256 for file in files}
     config = {name: value for name, value in source.config.items() if name not in _IDLE}
+    read = (source.pooling, source.outputs, source.head)
     return {
-        "weights": " ".join(sorted(file.sha256 for file in weights)),
-        **({"layers": json.dumps(layers)} if len(layers) > 1 else {}),
+        # In the order of their paths: of two that change places each is still there.
+        "weights": " ".join(digests[path] for path in sorted(digests) if Path(path).suffix not in _WORDS),
         "config": json.dumps(config, sort_keys=True),
         "tokenizer": minimal_json(shipped),
-        "pooling": f"{source.pooling.describe()} {source.dimension}",
+        "read": json.dumps([_said(each, source.directory, digests) for each in read], sort_keys=True),
+        "dimension": str(source.dimension),
         "length": str(source.max_length),
         "prompts": json.dumps(dict(source.prompts), sort_keys=True),
         **({"module": source.module.sha256} if source.module else {}),
     }
+
+
+def _said(value: Any, directory: Path, digests: Mapping[str, str]) -> Any:
+    """All that a record says, but for defaults; a file by its content, as layers with weights of their own may change places."""
+    if isinstance(value, Path):
+        return digests.get(value.relative_to(directory).as_posix() if value.is_relative_to(directory) else "")
+    if isinstance(value, tuple):
+        return [_said(each, directory, digests) for each in value]
+    if not is_dataclass(value):
+        return value
+    said = {
+        each.name: getattr(value, each.name)
+        for each in fields(value)
+        if getattr(value, each.name) != each.default
+    }
+    return [type(value).__name__, {name: _said(each, directory, digests) for name, each in said.items()}]
 
 
 def _is_full_precision(

@@ -1,7 +1,7 @@
 """The id by which an index knows its embedder: what changes it, and what does not."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ from tests.support.tiny import tokenizer_document, write_json
 from edgepack.models.embedder import embedder_id
 from edgepack.models.reference import cached_reference
 from edgepack.plugins.context import HostContext
-from edgepack.records.model import FileDigest, ModelSource, Pooling, PreparedModel
+from edgepack.records.layers import Dense, LayerNorm, Norm, WeighedLayers
+from edgepack.records.model import FileDigest, Head, ModelSource, Pooling, PreparedModel
 from edgepack.records.operators import Operator, Operators
+from edgepack.records.outputs import MultiVector, Outputs, Side, Sparse, Vocabulary
 from edgepack.records.runtime import ExecutionProvider, RuntimeArtifact
 from edgepack.records.target import ModelOptions, Platform, Target
 from edgepack.runner.freeze.sample_bundle import DIMENSION, sample_model, sample_tokenizer
@@ -172,15 +174,84 @@ def test_tokens_that_a_pass_took_away_count_whether_or_not_the_golden_vectors_mo
     assert identity(shipped=replace(source, tokenizer=pruned)) != identity()
 
 
+@pytest.fixture
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids of models that cannot be run."""
+    monkeypatch.setattr("edgepack.models.embedder.cached_reference", lambda *_, **__: np.zeros((1, 1)))
+
+
+@pytest.mark.usefixtures("unmeasured")
 def test_layers_that_change_places_are_another_embedder(identity: Id, source: ModelSource) -> None:
-    def behind(**digests: str) -> ModelSource:
+    def behind(*names: str, **digests: str) -> ModelSource:
         files = (
             FileDigest(path=f"{name}/model.safetensors", size=1, sha256=sha) for name, sha in digests.items()
         )
-        return replace(source, files=(*source.files, *files))
+        dense = tuple(replace(DENSE, file=source.directory / name / "model.safetensors") for name in names)
+        return replace(source, files=(*source.files, *files), pooling=Pooling(dense=dense))
 
-    one, two = behind(a_Dense="1", b_Dense="2"), behind(a_Dense="2", b_Dense="1")
-    assert identity(source=one) != identity(source=two)
-    assert identity(source=behind(a_Dense="1")) == identity(source=behind(b_Dense="1")), (
-        "of one, there is nothing to mix up"
-    )
+    digests = {"a_Dense": "1", "b_Dense": "2"}
+    ids = {
+        identity(source=behind("a_Dense", "b_Dense", **digests)),
+        identity(source=behind("b_Dense", "a_Dense", **digests)),
+        # Files that a graph names, not layers.
+        identity(source=behind(**digests)),
+        identity(source=behind(a_Dense="2", b_Dense="1")),
+    }
+    assert len(ids) == 4
+    assert identity(source=behind("a_Dense", a_Dense="1")) == identity(
+        source=behind("b_Dense", b_Dense="1")
+    ), "of one, there is nothing to mix up"
+
+
+DENSE = Dense(file=Path(), inputs=DIMENSION, outputs=DIMENSION, bias=True, activation=None)
+READ: Mapping[str, Any] = {
+    "pooling": Pooling(
+        layers=WeighedLayers(file=Path(), first=1, layers=2),
+        dense=(
+            LayerNorm(file=Path(), size=DIMENSION),
+            replace(DENSE, norm=Norm(tensor="n", epsilon=0.1, bias=True)),
+        ),
+    ),
+    "outputs": Outputs(
+        sparse=Sparse(
+            size=9,
+            vocabulary=Vocabulary(transform=DENSE, matrix="m", bias="b", strategy="max", logs=1),
+            weight=DENSE,
+        ),
+        multi_vector=MultiVector(dense=(DENSE,), dimension=4, query=Side(marker=1), document=Side(length=9)),
+    ),
+    "head": Head(task="rank", labels=("one",), activation="sigmoid", file=Path(), tensor="classifier"),
+}
+"""Records of how a model is read, with one of each kind that they hold."""
+
+
+def variants(value: Any) -> Iterator[Any]:
+    """The value with one thing in it changed, for each thing but a file's place."""
+    if is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            for other in variants(getattr(value, field.name)):
+                yield replace(value, **{field.name: other})
+    elif isinstance(value, tuple):
+        yield (*value, 5)
+        for at, each in enumerate(value):
+            yield from ((*value[:at], other, *value[at + 1 :]) for other in variants(each))
+    elif isinstance(value, bool):
+        yield not value
+    elif not isinstance(value, Path):
+        yield 7 if value is None or isinstance(value, int | float) else f"{value} and more"
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_everything_in_a_record_of_how_a_model_is_read_counts(identity: Id, source: ModelSource) -> None:
+    """Also what a ColBERT model's settings say of queries, or a sparse encoder's of its pooling, and what no record says yet."""
+    others = [{name: record} for name, whole in READ.items() for record in (whole, *variants(whole))]
+    ids = [identity(), *(identity(source=replace(source, **each)) for each in others)]
+    assert len(ids) > 60
+    assert len(set(ids)) == len(ids)
+
+
+def test_every_field_of_a_model_counts_or_is_known_to_change_no_vector() -> None:
+    """A new one wants to be looked at."""
+    counted = {"weights", "onnx", "files", "config", "tokenizer", "pooling", "outputs", "head", "dimension", "max_length", "prompts", "module"}  # fmt: skip
+    idle = {"name", "origin", "directory", "license", "matryoshka", "pooling_from", "default_prompt", "reading", "warnings", "precision", "graph_by"}  # fmt: skip
+    assert {field.name for field in fields(ModelSource)} == counted | idle
