@@ -179,7 +179,7 @@ def _activation(folder: ModelFolder) -> tuple[Activation | None, tuple[str, ...]
 
 
 def _scores(said: Activation | None, config: Mapping[str, Any], count: int) -> Activation:
-    """Scores as CrossEncoder makes it for one score, and as transformers' pipeline does it for several."""
-    if count == 1:
+    """The model's own activation; without it, as CrossEncoder makes one score, and as transformers' pipeline makes several."""
+    if said is not None or count == 1:
         return said or "sigmoid"
     return "sigmoid" if config.get("problem_type") == "multi_label_classification" else "softmax"

@@ -90,6 +90,17 @@ def read_splade(folder: ModelFolder, weights: Path, name: str) -> VectorReading:
         pooling=Pooling(mode="max", normalize=False),
         dimension=size,
         files=tuple(each for each in files if folder.has(each)),
+        warnings=_kept(folder),
+    )
+
+
+def _kept(folder: ModelFolder) -> tuple[str, ...]:
+    """A warning of a model that keeps some weights of a text alone."""
+    most = folder.settings.get("max_active_dims")
+    if most is None:
+        return ()
+    return (
+        f"sentence-transformers keeps the {str(most)[:20]} largest weights of a text (max_active_dims), a bundle gives all",
     )
 
 

@@ -47,6 +47,8 @@ _HOW = {
 _BEHIND = ("Dense", "LayerNorm", "Normalize")
 WEIGHED = "WeightedLayerPooling"
 _TOKENS, _TEXT = "token_embeddings", "sentence_embedding"
+_GIVEN = {"head": ("scores", "logits"), "splade": (_TOKENS, "logits")}
+"""Kind of model → what its Transformer module gives, by sentence-transformers' and by transformers' name; token vectors otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +77,6 @@ def read_modules(folder: ModelFolder) -> Modules | None:
             f"the weights lie in {transformer.folder}, as sentence-transformers before 2.0 wrote them",
             hint="load and save the model once with a current sentence-transformers",
         )
-    _require_plain_transformer(folder)
     names = [module_config(folder, each.folder, required=each.kind != "Normalize") for each in behind]
     read = [(each, folder.table(name) if name else {}) for each, name in zip(behind, names, strict=True)]
     weighed = _weighed_layers(folder, *read.pop(0)) if read[0][0].kind == WEIGHED else None
@@ -123,25 +124,27 @@ def _require_known(modules: Sequence[Module]) -> None:
         )
 
 
-def _require_plain_transformer(folder: ModelFolder) -> None:
-    """The Transformer module must give the last hidden state of each token, of texts as the tokenizer takes them."""
-    document = folder.transformer
+def require_plain_transformer(folder: ModelFolder, kind: str) -> None:
+    """Raise ``UnsupportedModelError`` where the Transformer module gives something else than this kind of model is made of,
+    or does not take texts as the tokenizer does.
+    """
+    document, (named, output) = folder.transformer, _GIVEN.get(kind, (_TOKENS, "last_hidden_state"))
     inputs = document.get("modality_config")
     of_texts = inputs.get("text") if isinstance(inputs, dict) else inputs
-    given = of_texts.get("method_output_name") if isinstance(of_texts, dict) else of_texts
+    said = of_texts if isinstance(of_texts, dict) else {"method_output_name": of_texts}
+    lengths = () if kind == "colbert" else ("query_length", "document_length", "query_expansion")
     asked = {
-        "module_output_name": document.get("module_output_name") in (None, _TOKENS),
-        "modality_config": given in (None, "last_hidden_state"),
-        **{
-            key: not document.get(key)
-            for key in ("processing_kwargs", "query_length", "document_length", "query_expansion")
-        },
+        "module_output_name": document.get("module_output_name") in (None, named),
+        "modality_config": said.get("method_output_name") in (None, output)
+        and said.get("method") in (None, "forward"),
+        **{key: not document.get(key) for key in ("processing_kwargs", *lengths)},
     }
     odd = next((key for key, plain in asked.items() if not plain), None)
     if odd is not None:
+        what = "each token's last hidden state" if output == "last_hidden_state" else output
         raise UnsupportedModelError(
             f"{folder.transformer_file} requires {odd} {document[odd]!r}, which bundles do not support",
-            hint="edgepack takes models whose Transformer module gives each token's last hidden state",
+            hint=f"edgepack takes models whose Transformer module gives {what}",
         )
 
 

@@ -76,12 +76,24 @@ def test_the_activation_is_the_models_own(
     assert head and (head.activation, head.labels) == (expected, ("score",))
 
 
+@pytest.mark.parametrize("activation", ["Sigmoid", "Softmax"])
+def test_so_it_is_of_several_labels(tmp_path: Path, context: HostContext, activation: str) -> None:
+    labels = {"0": "good", "1": "bad", "2": "neither"}
+    write_felt(tmp_path / "model", "bert", HEAD, num_labels=3)
+    folder = tmp_path / "model"
+    said = f"torch.nn.modules.activation.{activation}"
+    write_json(folder / "config_sentence_transformers.json", {"activation_fn": said})
+    change(folder / "config.json", problem_type="multi_label_classification", id2label=labels)
+    head = ingest(str(folder), context=context).head
+    assert head and head.activation == activation.lower()
+
+
 def test_a_classifier_has_its_labels(tmp_path: Path, context: HostContext) -> None:
     labels = {0: "good", 1: "bad"}
     folder = write_head(tmp_path / "model", "BertForSequenceClassification", id2label=labels)
     head = ingest(str(folder), context=context).head
     assert head and (head.task, head.labels, head.activation) == ("classes", ("good", "bad"), "softmax")
-    change(folder / "config.json", problem_type="multi_label_classification")
+    change(folder / "config.json", problem_type="multi_label_classification", id2label=labels)
     head = ingest(str(folder), context=context).head
     assert head and head.activation == "sigmoid"
 

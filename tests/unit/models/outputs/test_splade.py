@@ -161,3 +161,31 @@ def test_a_pooling_of_another_kind_is_rejected(tmp_path: Path, context: HostCont
     change(folder / "1_SpladePooling/config.json", pooling_strategy="mean")
     with pytest.raises(UnsupportedModelError, match="requires mean of relu"):
         ingest(str(folder), context=context)
+
+
+def test_a_model_that_keeps_some_weights_alone_is_given_with_a_warning(
+    tmp_path: Path, context: HostContext
+) -> None:
+    folder = tmp_path / "splade-tiny"
+    write_masked(folder, "bert")
+    write_json(folder / "config_sentence_transformers.json", {"max_active_dims": 16})
+    assert ingest(str(folder), context=context).warnings == (
+        "sentence-transformers keeps the 16 largest weights of a text (max_active_dims), a bundle gives all",
+    )
+
+
+def test_a_transformer_that_gives_something_else_is_refused(tmp_path: Path, context: HostContext) -> None:
+    folder = tmp_path / "splade-tiny"
+    write_masked(folder, "bert")
+    kinds = {"": "Transformer", "1_SpladePooling": "SpladePooling"}
+    rows = [{"type": f"sentence_transformers.models.{kind}", "path": path} for path, kind in kinds.items()]
+    write_json(folder / "modules.json", rows)
+    write_json(folder / "1_SpladePooling/config.json", {})
+    said = {"transformer_task": "fill-mask", "modality_config": {"text": {"method_output_name": "logits"}}}
+    write_json(folder / "sentence_bert_config.json", said)
+    assert ingest(str(folder), context=context).outputs
+    write_json(
+        folder / "sentence_bert_config.json", {**said, "processing_kwargs": {"text": {"max_length": 2}}}
+    )
+    with pytest.raises(UnsupportedModelError, match="requires processing_kwargs"):
+        ingest(str(folder), context=context)
