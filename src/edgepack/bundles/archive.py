@@ -53,13 +53,35 @@ def archive_of(directory: Path) -> Path:
 
 def with_archive(bundle: Bundle) -> Bundle:
     """With the archive beside its folder, where that has the same manifest: after an update it may be the older bundle's."""
-    archive, manifest = archive_of(bundle.directory), bundle.directory / MANIFEST
+    archive = archive_of(bundle.directory)
     try:
         with opened(archive) as members:
-            said = next(b"".join(each.chunks()) for each in members if each.path.name == MANIFEST)
+            found = next(member for member in members if member.path.name == MANIFEST)
+            same = _is_manifest_of(bundle, found)
     except (BadArchive, StopIteration):
-        return replace(bundle, archive=None)
-    return replace(bundle, archive=archive if said == manifest.read_bytes() else None)
+        same = False
+    return replace(bundle, archive=archive if same else None)
+
+
+def holds_only(archive: Path, bundle: Bundle) -> bool:
+    """Whether an archive holds this very bundle, signed or not, and nothing else: it can be packed again and nothing is lost."""
+    wanted = {PurePosixPath(entry.name).parts[1:] for entry in bundle_entries(bundle, top=bundle.name)}
+    same = False
+    try:
+        with opened(archive) as members:
+            for member in members:
+                inside = member.path.parts[1:]
+                if inside not in {*wanted, (SIGNATURE,)} or not (inside or member.kind == "folder"):
+                    return False
+                same = same or (inside == (MANIFEST,) and _is_manifest_of(bundle, member))
+    except BadArchive:
+        return False
+    return same
+
+
+def _is_manifest_of(bundle: Bundle, member: ArchiveMember) -> bool:
+    manifest = (bundle.directory / MANIFEST).read_bytes()
+    return member.size == len(manifest) and b"".join(member.chunks()) == manifest
 
 
 def pack(bundle: Bundle, destination: Path, *, context: BuildContext) -> Bundle:

@@ -23,12 +23,15 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.records.runtime import RuntimeArtifact
 from edgepack.records.target import Target
+from edgepack.toml_schema import parse_foreign, read_foreign
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "https://github.com/edgepack/edgepack/blob/main/docs/supply-chain.md#build-type-bundle1"
 BUILDER = "https://github.com/edgepack/edgepack/blob/main/docs/supply-chain.md#builder-local"
 """Whoever ran `edgepack bundle`, on a machine that nobody vouches for."""
+MOST = 16 << 20
+"""Bytes of a statement."""
 _NOT_OF_THE_PACKAGE = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json")
 
 
@@ -89,19 +92,32 @@ def statement(
     }
 
 
+def is_about(file: Path, bundle: Bundle) -> bool:
+    """Whether a subject of a statement is this very bundle, by its manifest. Raises ``BundleError`` for what is no statement."""
+    digest = {"sha256": sha256_of(bundle.directory / MANIFEST)}
+    return {"name": f"{bundle.name}/{MANIFEST}", "digest": digest} in _read(file)["subject"]
+
+
 def restate(file: Path, archive: Path) -> None:
     """Have a statement that lies beside an archive name the archive's digest of now; one that does not name it stays.
 
     Raises ``BundleError`` for what is no statement.
     """
-    try:
-        said = json.loads(file.read_text(encoding="utf-8"))
-        for subject in said["subject"]:
-            if subject["name"] == archive.name:
-                subject["digest"] = {"sha256": sha256_of(archive)}
-    except (ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"{file} is damaged: {error!r}", hint="build the bundle again") from error
+    said = _read(file)
+    for subject in said["subject"]:
+        if subject["name"] == archive.name:
+            subject["digest"] = {"sha256": sha256_of(archive)}
     write_statement(said, file)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        said: dict[str, Any] = parse_foreign(read_foreign(file, most=MOST))
+        if not all(isinstance(subject["name"], str) for subject in said["subject"]):
+            raise ValueError("a subject has no name")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BundleError(f"{file} is damaged: {error!r}", hint="build the bundle again") from error
+    return said
 
 
 def write_statement(said: Mapping[str, Any], file: Path) -> None:

@@ -5,9 +5,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgepack.bundles.archive import archive_of, pack
+from edgepack.bundles.archive import archive_of, holds_only, pack
 from edgepack.bundles.manifest import MANIFEST, SIGNATURE, file_entry, open_bundle, write_manifest
-from edgepack.bundles.provenance import provenance_file, restate
+from edgepack.bundles.provenance import is_about, provenance_file, restate
 from edgepack.context import BuildContext
 from edgepack.errors import OutputError, SignatureError, UsageError
 from edgepack.files.store import written_beside
@@ -49,7 +49,7 @@ def sign_path(path: Path, key: PrivateKey, *, force: bool = False, context: Buil
     """Sign a bundle's folder and, where its archive lies beside it, that as well; or sign any file. What was written.
 
     The archive is packed again, with the signature in it; provenance beside it then names the new archive. Raises ``BundleError`` for a damaged bundle, ``OutputError``
-    where there is another signature already.
+    where there is another signature already, or an archive or provenance of something else.
     """
     if path.is_file():
         return [sign_file(path, key, force=force)]
@@ -59,8 +59,16 @@ def sign_path(path: Path, key: PrivateKey, *, force: bool = False, context: Buil
     for file in (archive, provenance):
         if file.is_file() and not force and is_of_another(signature_of(file), key.public):
             raise OutputError(f"{signature_of(file)} is another signer's", hint="--force replaces it")
+    packed = archive.is_file()
+    others = [archive] if packed and not holds_only(archive, bundle) else []
+    others += [provenance] if packed and provenance.is_file() and not is_about(provenance, bundle) else []
+    if others:
+        raise OutputError(
+            f"{' and '.join(map(str, others))}: not of this bundle, or of more than it",
+            hint="put it elsewhere: beside a bundle that was updated or renamed lies what was there before",
+        )
     made = [_put(path / SIGNATURE, sealed_statement(statement_of(bundle), key), force=force)]
-    if archive.is_file():
+    if packed:
         pack(bundle, archive, context=context)
         made += [archive, sign_file(archive, key)]
         if provenance.is_file():

@@ -19,7 +19,7 @@ from edgepack import python_api
 from edgepack.bundles.archive import bundle_entries, pack, unpack_bundle
 from edgepack.bundles.manifest import SIGNATURE, open_bundle
 from edgepack.errors import BundleError, OutputError, SignatureError, UsageError
-from edgepack.files.pack import TarEntry, write_tar
+from edgepack.files.pack import TarEntry, write_tar, write_tarball
 from edgepack.files.store import sha256_of
 from edgepack.finished_bundle import VerifyOptions, verify_again
 from edgepack.plugins.context import HostContext
@@ -124,6 +124,9 @@ def test_provenance_names_the_archive_that_is_signed(
     archive, provenance = tmp_path / "sample.tar.zst", tmp_path / "sample.provenance.json"
     pack(open_bundle(folder), archive, context=context)
     subjects = [{"name": name, "digest": {"sha256": "old"}} for name in (archive.name, "sample.deb")]
+    subjects.append(
+        {"name": "sample/manifest.json", "digest": {"sha256": sha256_of(folder / "manifest.json")}}
+    )
     said = {"_type": "https://in-toto.io/Statement/v1", "subject": subjects, "predicateType": "mine"}
     provenance.write_text(json.dumps(said))
     made = python_api.sign(folder, key=tmp_path / "key.key")
@@ -133,6 +136,61 @@ def test_provenance_names_the_archive_that_is_signed(
     provenance.write_text("{}")
     with pytest.raises(BundleError, match=r"provenance\.json is damaged"):
         python_api.sign(folder, key=tmp_path / "key.key")
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("subject", ["another bundle", "another name", "no bundle"])
+def test_provenance_of_another_bundle_is_not_signed(
+    tmp_path: Path, folder: Path, key: PrivateKey, context: HostContext, subject: str, force: bool
+) -> None:
+    """As it lies beside a bundle after an update: its inputs are not those of what is packed."""
+    archive, provenance = tmp_path / "sample.tar.zst", tmp_path / "sample.provenance.json"
+    pack(open_bundle(folder), archive, context=context)
+    right = sha256_of(folder / "manifest.json")
+    digests = {
+        "another bundle": {"sample/manifest.json": "0" * 64},
+        "another name": {"other/manifest.json": right},
+        "no bundle": {},
+    }[subject]
+    subjects = [
+        {"name": name, "digest": {"sha256": sha}} for name, sha in (digests | {archive.name: right}).items()
+    ]
+    provenance.write_text(json.dumps({"_type": "https://in-toto.io/Statement/v1", "subject": subjects}))
+    before = {path: path.read_bytes() for path in (archive, provenance)}
+    with pytest.raises(OutputError, match=r"sample\.provenance\.json: not of this bundle"):
+        python_api.sign(folder, key=tmp_path / "key.key", force=force)
+    assert {path: path.read_bytes() for path in before} == before
+    assert not (folder / SIGNATURE).exists() and not signature_of(provenance).exists()
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    "holds", ["a thesis", "a thesis too", "the bundle before", "a file called as the folder", "damage"]
+)
+def test_an_archive_of_something_else_beside_the_bundle_is_not_replaced(
+    tmp_path: Path, folder: Path, key: PrivateKey, context: HostContext, holds: str, force: bool
+) -> None:
+    archive = tmp_path / "sample.tar.zst"
+    pack(open_bundle(folder), archive, context=context)
+    thesis = TarEntry(name="sample/thesis.txt", source=b"three years")
+    entries = bundle_entries(open_bundle(folder), top="sample")
+    if holds == "the bundle before":
+        manifest = folder / "manifest.json"
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "version": "2.0"}))
+    elif holds == "damage":
+        archive.write_bytes(archive.read_bytes()[:100])
+    else:
+        held = {
+            "a thesis": [thesis],
+            "a thesis too": [*entries, thesis],
+            "a file called as the folder": [*entries, TarEntry(name="thesis.txt", source=b"three years")],
+        }
+        with archive.open("wb") as out:
+            write_tarball(out, held[holds], level=1, window_log=20)
+    before = archive.read_bytes()
+    with pytest.raises(OutputError, match=r"sample\.tar\.zst: not of this bundle"):
+        python_api.sign(folder, key=tmp_path / "key.key", force=force)
+    assert archive.read_bytes() == before and not (folder / SIGNATURE).exists()
 
 
 def test_a_signature_inside_says_nothing_of_what_lies_beside_the_bundle(
