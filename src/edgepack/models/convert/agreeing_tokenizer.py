@@ -18,14 +18,15 @@ from edgepack.models.convert.tokenizer_classes import (
     ALSO,
     BY_RELEASE_5,
     BYTE_LEVEL,
-    CLASSES,
     FAMILIES,
     GIVEN,
     VOCABULARY,
     WORDS,
     Said,
+    class_of,
     content_of,
 )
+from edgepack.models.convert.typed_tokenizer import gives_types
 from edgepack.models.read.documents import EDITED, read_object, truncation_of
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.panics import panics_reported
@@ -81,8 +82,10 @@ def _differences(
         if token.content not in known and not token.content.startswith(SIGNS):
             raise _contradiction(f"{token.content!r} is a special token by the one alone")
     named = said.get("tokenizer_class") or folder.config.get("tokenizer_class")
-    name = str(named or CLASSES.get(str(folder.config.get("model_type")), GIVEN[0])).removesuffix("Fast")
+    name = class_of(folder.config, said)
     name = ALSO.get(name, name)
+    if pairs and _takes_types(folder, tokenizer):
+        yield from _types(folder, name)
     for token in added_tokens({"added_tokens_decoder": said.get("added_tokens_decoder")}):
         if (has := known.get(token.content)) is None or token.content.startswith(SIGNS):
             continue
@@ -144,6 +147,24 @@ def _differences(
             raise _contradiction(f"a text is {what} as {odd[0]!r} or as {odd[1]!r}")
     if ours != theirs or not _is_usual(document["model"], unknown):
         yield _by_release(name)
+
+
+def _takes_types(folder: ModelFolder, tokenizer: Tokenizer) -> bool:
+    """Whether the second text of a pair is of another type, and the model has a vector of that."""
+    kind, said = folder.config.get("model_type"), folder.config.get("type_vocab_size")
+    kinds = said if said is not None else 2 * (kind in ("albert", "bert"))
+    return kinds not in (0, 1) and any(tokenizer.encode("", "").type_ids)
+
+
+def _types(folder: ModelFolder, name: str) -> Iterator[str]:
+    given = gives_types(folder)
+    if given and folder.config.get("model_type") in ("camembert", "roberta", "xlm-roberta"):
+        raise UnsupportedModelError(
+            f"tokens of a pair's second text are of another type, of which edgepack writes none of a {folder.config['model_type']}",
+            hint=f'if the model was trained without, {SETTINGS} may say "model_input_names": ["input_ids", "attention_mask"]',
+        )
+    if given is None:
+        yield f"transformers 5 gives the tokens of a pair's second text no type by a {name}, and makes other scores"
 
 
 def _flags(token: AddedToken) -> tuple[bool, bool, bool]:

@@ -350,3 +350,9 @@ CLASSES = {
     "roberta": "RobertaTokenizer", "t5": "T5Tokenizer", "xlm-roberta": "XLMRobertaTokenizer",
 }  # fmt: skip
 """``model_type`` → the class that transformers takes where tokenizer_config.json names none."""
+
+
+def class_of(config: Said, said: Said) -> str:
+    """The class that transformers takes, without ``Fast``, by what tokenizer_config.json and config.json say."""
+    named = said.get("tokenizer_class") or config.get("tokenizer_class")
+    return str(named or CLASSES.get(str(config.get("model_type")), GIVEN[0])).removesuffix("Fast")

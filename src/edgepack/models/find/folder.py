@@ -10,6 +10,7 @@ from edgepack.models.convert.agreeing_tokenizer import require_agreement
 from edgepack.models.convert.fitting_tokenizer import fitting_tokenizer
 from edgepack.models.convert.older_tokenizer import tokenizer_file
 from edgepack.models.convert.route import routed_folder
+from edgepack.models.convert.typed_tokenizer import typed_tokenizer
 from edgepack.models.find.decide import Decision, ModelRequest, decide
 from edgepack.models.find.digests import digests_of
 from edgepack.models.find.static import read_static_folder
@@ -46,7 +47,9 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
     )
     weights = open_weights(folder, folder.directory / chosen)
     tokenizer = tokenizer_file(folder, context=context)
-    warnings = require_agreement(folder, tokenizer, pairs=decision.kind == "head")
+    pairs = decision.kind == "head"
+    warnings = require_agreement(folder, tokenizer, pairs=pairs)
+    tokenizer = typed_tokenizer(folder, tokenizer, pairs=pairs, context=context)
     if weights.is_graph or decision.kind in ("vector", "setfit"):
         evidence = weights.added_to(decision.evidence)
         warnings += require_embedder(evidence, asked.name, treat=asked.reading.treat_as_embedding)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.checkpoints import change, write_felt
 from tests.support.tiny import tokenizer_document, write_json, write_model
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -13,6 +14,7 @@ from edgepack.models.convert.agreeing_tokenizer import require_agreement
 from edgepack.models.convert.tokenizer_classes import BY_RELEASE_5
 from edgepack.models.find.source import ingest
 from edgepack.models.read.model_folder import ModelFolder
+from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.plugins.context import HostContext
 
 BERT = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "strip_accents": None}
@@ -60,6 +62,85 @@ def test_the_class_lowers_where_nothing_says_that_it_does_not(model: Path, conte
     assert "save_pretrained" in str(caught.value.hint)
     write_json(model / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     assert warnings(model) == (), "this class takes tokenizer.json as it is"
+
+
+TWO_INPUTS = {"model_input_names": ["input_ids", "attention_mask"]}
+
+
+@pytest.mark.parametrize(
+    ("said", "types"),
+    [
+        (BERT, {0, 1}),
+        (BERT | {"model_input_names": ["input_ids", "token_type_ids"]}, {0, 1}),
+        (BERT | TWO_INPUTS, {0}),
+        ({"tokenizer_class": "TokenizersBackend"}, {0}),
+        ({"tokenizer_class": "DistilBertTokenizerFast"}, {0}),
+    ],
+)
+@pytest.mark.parametrize("frame", ["TemplateProcessing", "BertProcessing", "ByteLevel", "Sequence"])
+def test_tokens_have_types_where_transformers_takes_them(
+    tmp_path: Path, context: HostContext, said: dict[str, Any], types: set[int], frame: str
+) -> None:
+    write_felt(tmp_path / "model", "bert", "ForSequenceClassification", num_labels=1)
+    write_json(tmp_path / "model/tokenizer_config.json", said)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "model/tokenizer.json"))
+    ends, bare = [("[SEP]", 3), ("[CLS]", 2)], processors.ByteLevel()
+    template = processors.TemplateProcessing(
+        "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
+    )
+    tokenizer.post_processor = {
+        "BertProcessing": processors.BertProcessing(*ends),
+        "ByteLevel": bare,
+        "Sequence": processors.Sequence([bare, template]),
+        "TemplateProcessing": template,
+    }[frame]
+    if frame == "ByteLevel" and "BertTokenizer" in str(said):
+        pytest.skip("the class puts tokens around a text")
+    tokenizer.no_padding()
+    tokenizer.save(str(tmp_path / "model/tokenizer.json"))
+    before = tokenizer.encode("hello", "a small model")
+    loaded = load_tokenizer(ingest(str(tmp_path / "model"), context=context))
+    made = loaded.encode("hello", "a small model")
+    assert (made.ids, set(made.type_ids)) == (before.ids, types)
+
+
+def test_the_only_text_has_no_other_type(model: Path, context: HostContext) -> None:
+    document = tokenizer_document()
+    for piece in document["post_processor"]["single"]:
+        next(iter(piece.values()))["type_id"] = 1
+    write_json(model / "tokenizer.json", document)
+    for said, types in (({}, {1}), (TWO_INPUTS, {0})):
+        write_json(model / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **said})
+        source = ingest(str(model), context=context)
+        assert set(load_tokenizer(source).encode("hello").type_ids) == types
+
+
+def with_pairs(model: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    tokenizer.save(str(model / "tokenizer.json"))
+
+
+def test_types_that_one_release_gives(model: Path) -> None:
+    with_pairs(model)
+    write_json(model / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    assert warnings(model) == ()
+    assert warnings(model, pairs=True) == (
+        "transformers 5 gives the tokens of a pair's second text no type by a PreTrainedTokenizer, and makes other scores",
+    )
+    write_json(model / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **TWO_INPUTS})
+    assert warnings(model, pairs=True) == ()
+
+
+def test_types_that_the_graph_has_none_of(model: Path) -> None:
+    with_pairs(model)
+    change(model / "config.json", model_type="roberta", type_vocab_size=2)
+    write_json(model / "tokenizer_config.json", BERT)
+    assert warnings(model) == ()
+    with pytest.raises(UnsupportedModelError, match="are of another type"):
+        warnings(model, pairs=True)
+    change(model / "config.json", type_vocab_size=1)
+    assert warnings(model, pairs=True) == ()
 
 
 def test_tokens_that_an_older_file_names(model: Path) -> None:
