@@ -24,6 +24,7 @@ from edgepack.errors import (
     EdgepackError,
     MismatchError,
     ModelError,
+    OutputError,
     PluginError,
     SignatureError,
     TargetError,
@@ -125,6 +126,31 @@ def test_what_is_missing_is_told_and_the_recipe_checked_before_the_model_is_soug
         assert told.count("belongs to no installed plugin") == 1
         with pytest.raises(TargetError, match="there is no recipe 'int9'"):
             build(Path("all-MiniLM-L6-v2"), tmp_path / "dist", context, "model.recipe=int9")
+
+
+def test_what_lies_beside_the_place_of_a_bundle_is_not_replaced(
+    kiosk: Path, model: Path, own: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An archive that was sent is often kept without its folder."""
+    install(kiosk, monkeypatch)
+    place = tmp_path / "tiny-kiosk-one"
+    for name in ("tar.zst", "tar.zst.sigstore.json", "provenance.json", "report.json"):
+        kept = place.with_name(f"{place.name}.{name}")
+        kept.write_text("mine")
+        with pytest.raises(OutputError, match=f"{kept.name} already exists"):
+            build(model, tmp_path, own)
+        assert kept.read_text() == "mine" and not place.exists()
+        kept.unlink()
+    deb = "package.formats=['deb']"
+    (tmp_path / "work").mkdir()
+    aside = replace(own, work_dir=tmp_path / "work")
+    (made,) = build(model, tmp_path / "other", aside, deb).report.packages
+    package = place.with_name(made.file)
+    package.write_text("mine")
+    with pytest.raises(OutputError, match=f"{package.name} already exists"):
+        build(model, tmp_path, own, deb)
+    assert package.read_text() == "mine"
+    assert not place.exists()
 
 
 def test_a_strangers_bundle_is_verified_and_needs_its_maker_no_more(

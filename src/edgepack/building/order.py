@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgepack.building.outcome import files_beside, require_no_other
 from edgepack.bundles.disk_space import require_room
 from edgepack.bundles.manifest import bundle_name
 from edgepack.bundles.packages import Packagers, packagers_of
@@ -49,11 +50,12 @@ class Order:
     context: HostContext
 
     def destination(self, name: str) -> Path:
-        """The bundle's folder, of a model of this name. Raises ``ModelError`` for no name, ``OutputError`` for a folder that is taken."""
+        """The bundle's folder, of a model of this name. Raises ``ModelError`` for no name, ``OutputError`` for a place that is taken."""
         if not name.isprintable():
             raise ModelError(f"the model is called {name!r}, which cannot be shown", hint="rename its folder")
         folder = self.output / bundle_name(name, self.target.name)
         require_free(folder, force=self.force)
+        require_no_other(files_beside(folder), force=self.force)
         return folder
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edgepack.bundles.archive import archive_of
 from edgepack.bundles.packages import require_unchanged
+from edgepack.bundles.place import require_new
 from edgepack.bundles.provenance import provenance_file
 from edgepack.errors import PluginError
 from edgepack.files.store import sha256_of
@@ -41,6 +42,18 @@ class Outcome:
 def report_file_of(directory: Path) -> Path:
     """Path of a bundle's report: beside the bundle, so that it is no part of what devices get."""
     return directory.with_name(directory.name + ".report.json")
+
+
+def files_beside(directory: Path) -> tuple[Path, ...]:
+    """Archive, provenance and report: what lies beside every bundle. Packages come to that."""
+    return archive_of(directory), provenance_file(directory), report_file_of(directory)
+
+
+def require_no_other(files: Iterable[Path], *, force: bool) -> None:
+    """Raise ``OutputError`` where one of the files, or its signature, is there and may not be replaced."""
+    for path in files:
+        require_new(path, force=force)
+        require_new(signature_of(path), force=force)
 
 
 def withdraw(files: Iterable[Path]) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from edgepack.building.order import Order
-from edgepack.building.outcome import Outcome, report_file_of, withdraw
+from edgepack.building.outcome import Outcome, report_file_of, require_no_other, withdraw
 from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.assemble import assemble
 from edgepack.bundles.golden import with_exact_vectors
@@ -199,6 +199,7 @@ def pack_up(order: Order, parts: Parts, found: Verified, destination: Path, besi
     packages, subjects = [], {archive_of(destination).name: packed.archive or destination}
     for package in make_packages(found.bundle, order.packagers, context=context):
         file = destination.with_name(package.file.name)
+        require_no_other([file], force=order.force)
         subjects[file.name] = Path(shutil.move(package.file, beside.enter_context(placed_beside(file))))
         packages.append(PackageSize(form=package.form, file=file.name, size=package.size))
     report = measure(packed, found.figures, sizes=sizes, packages=packages, prices=order.prices)

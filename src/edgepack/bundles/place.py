@@ -144,12 +144,9 @@ def require_free(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) -
 
     Even ``force`` replaces only what is of that kind, or an empty folder: whoever mistypes a path keeps what is there.
     """
+    require_new(destination, force=force)
     if not os.path.lexists(destination):
         return
-    if not force:
-        raise OutputError(
-            f"{destination} already exists", hint="--force replaces it; --output chooses another folder"
-        )
     if not destination.is_dir() or destination.is_symlink():
         raise OutputError(
             f"{destination} exists and is not a folder", hint="remove it, or name another folder"
@@ -158,6 +155,14 @@ def require_free(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) -
         raise OutputError(
             f"{destination} exists and is not {kind.name}, so it is not replaced",
             hint="remove it yourself, or name another folder",
+        )
+
+
+def require_new(file: Path, *, force: bool) -> None:
+    """Raise ``OutputError`` when something is at the place of a file that may not be replaced."""
+    if not force and os.path.lexists(file):
+        raise OutputError(
+            f"{file} already exists", hint="--force replaces it; --output chooses another folder"
         )
 
 

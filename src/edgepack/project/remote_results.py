@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from edgepack.building.outcome import report_file_of, withdraw
+from edgepack.building.outcome import files_beside, report_file_of, withdraw
 from edgepack.bundles.archive import archive_of, unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.bundles.packages import Packagers
@@ -19,7 +19,7 @@ from edgepack.errors import BundleError, DiskFullError, OutputError
 from edgepack.files.shared import SharedStore
 from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
-from edgepack.project.state_file import described, is_memory, names_beside, remember, same_delegates
+from edgepack.project.state_file import described, is_memory, remember, same_delegates
 from edgepack.records.bundle import Bundle
 from edgepack.toml_schema import parse_foreign, read_foreign
 from edgepack.verifier.trusted_bundles import remember_from_store
@@ -93,7 +93,10 @@ def _memory(work: Path, key: str, name: str) -> dict[str, Any]:
 def _require_files(bundle: Bundle, memory: Mapping[str, Any], found: set[str], packagers: Packagers) -> None:
     """Raise ``ValueError`` where there is anything but what lies beside this bundle, or less."""
     folder = bundle.directory
-    known = {*names_beside(folder), *(packager.file_name(bundle) for _, packager in packagers)}
+    known = {
+        *(each.name for each in files_beside(folder)),
+        *(packager.file_name(bundle) for _, packager in packagers),
+    }
     odd = sorted((found | memory["files"].keys()) ^ known)
     if odd or found != known:
         raise ValueError(f"{(odd or sorted(known - found))[0]!r} does not belong to it, or is missing")

@@ -7,11 +7,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from edgepack.building.outcome import Outcome, report_file_of
-from edgepack.bundles.archive import archive_of
+from edgepack.building.outcome import Outcome, files_beside
 from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
 from edgepack.bundles.place import held_place, placed_beside
-from edgepack.bundles.provenance import provenance_file
 from edgepack.errors import BundleError
 from edgepack.files.folder import is_below, named_path
 from edgepack.files.store import sha256_of
@@ -31,18 +29,13 @@ _PARTS = {"key": str, "digest": str, "files": dict, "delegates": list}
 def memory_of(key: str, outcome: Outcome) -> dict[str, Any]:
     """Record of a bundle that was made, for the next time. The bundle lies where it is to stay."""
     folder = outcome.bundle.directory
-    names = [*names_beside(folder), *(each.file for each in outcome.report.packages)]
+    names = [*(each.name for each in files_beside(folder)), *(each.file for each in outcome.report.packages)]
     return {
         "key": key,
         "digest": outcome.report.digest,
         "files": described(folder.parent, names),
         "delegates": outcome.bundle.manifest["made_by"].get("delegates", []),
     }
-
-
-def names_beside(folder: Path) -> list[str]:
-    """Names of the files that lie beside every bundle: packages come to that."""
-    return [each(folder).name for each in (archive_of, provenance_file, report_file_of)]
 
 
 def described(output: Path, names: Iterable[str]) -> Files:
