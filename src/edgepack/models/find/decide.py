@@ -9,7 +9,7 @@ from edgepack.models.outputs.colbert import is_colbert
 from edgepack.models.outputs.splade import is_splade
 from edgepack.models.read.card import ModelCard, read_card
 from edgepack.models.read.model_folder import ModelFolder
-from edgepack.models.read.modules import Modules, read_modules, require_plain_transformer
+from edgepack.models.read.modules import Modules, read_modules, require_own_modules, require_plain_transformer
 from edgepack.models.read.purpose import Evidence, require_embedder
 from edgepack.models.read.static import is_static
 from edgepack.records.target import UNSAID, PoolingMode, Reading
@@ -51,9 +51,11 @@ def decide(folder: ModelFolder, asked: ModelRequest) -> Decision:
         labels_of(folder.config, asked.name)
     elif kind not in ("splade", "colbert"):
         require_embedder(evidence, asked.name, treat=asked.reading.treat_as_embedding)
-    if folder.modules is not None and kind != "static":
-        require_plain_transformer(folder, kind)
     modules = read_modules(folder) if kind in ("vector", "setfit") else None
+    if folder.modules is not None:
+        require_own_modules(folder, kind)
+        if kind != "static":
+            require_plain_transformer(folder, kind)
     return Decision(kind=kind, evidence=evidence, modules=modules)
 
 

@@ -82,7 +82,7 @@ def read_modules(folder: ModelFolder) -> Modules | None:
     weighed = _weighed_layers(folder, *read.pop(0)) if read[0][0].kind == WEIGHED else None
     (_, pools), *after = read
     for module, config in after:
-        _require_text_vectors(config, module.kind)
+        require_inputs(config, module.kind, _TEXT)
     normalize = bool(after) and after[-1][0].kind == "Normalize"
     layers = tuple(_layer(folder, *each) for each in after[: len(after) - normalize])
     # As sentence-transformers does where none is switched on.
@@ -116,7 +116,14 @@ def _require_known(modules: Sequence[Module]) -> None:
             f"modules.json requires {odd}, which bundles do not support",
             hint=f"edgepack takes models of a Transformer, a {WEIGHED} if need be, a Pooling, and then {', '.join(_BEHIND)}",
         )
-    foreign = [each.type for each in modules if not each.type.startswith("sentence_transformers.")]
+
+
+def require_own_modules(folder: ModelFolder, kind: str) -> None:
+    """Raise ``UnsupportedModelError`` where modules.json names classes that have no more than their names from sentence-transformers."""
+    makers = (
+        ("sentence_transformers.", "pylate.models.") if kind == "colbert" else ("sentence_transformers.",)
+    )
+    foreign = [each.type for each in folder.modules or () if not each.type.startswith(makers)]
     if foreign:
         raise UnsupportedModelError(
             f"modules.json requires {foreign[0]}, which is not a sentence-transformers module",
@@ -164,12 +171,14 @@ def _changes_nothing(arguments: Any) -> bool:
     return not arguments or (isinstance(arguments, dict) and set(arguments) <= _HOW)
 
 
-def _require_text_vectors(config: Mapping[str, Any], kind: str) -> None:
-    names = {config.get(key) or _TEXT for key in ("module_input_name", "module_output_name")}
-    if names != {_TEXT}:
+def require_inputs(config: Mapping[str, Any], kind: str, name: str, *, usual: str = _TEXT) -> None:
+    """Raise ``UnsupportedModelError`` for a module that reads or writes something else than what is called ``name``."""
+    read = config.get("module_input_name") or usual
+    if {read, config.get("module_output_name") or read} != {name}:
+        of = "one text's vector" if name == _TEXT else "one token's vector"
         raise UnsupportedModelError(
-            f"the {kind} module does not turn one text's vector into another, which bundles do not support",
-            hint=f"edgepack takes {kind} modules that read and write {_TEXT}",
+            f"the {kind} module does not turn {of} into another, which bundles do not support",
+            hint=f"edgepack takes {kind} modules that read and write {name}",
         )
 
 

@@ -1,6 +1,7 @@
 """ColBERT: tokens' vectors of queries and documents, as sentence-transformers' MultiVectorEncoder makes them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from tokenizers import Tokenizer
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.find.source import ingest
+from edgepack.models.outputs.colbert import without_company
 from edgepack.models.token_reference import reference_outputs
 from edgepack.plugins.context import HostContext
-from edgepack.records.outputs import MultiVector
+from edgepack.records.outputs import MultiVector, Side
 
 TEXTS = ("hello world", "a small model, of models!", "hello " * 40, "")
 
@@ -117,6 +119,111 @@ def test_folders_of_pylate(tmp_path: Path, context: HostContext, settings: dict[
     )
 
 
+def write_native(folder: Path, *kinds: str, **prompts: str) -> Path:
+    """As sentence-transformers saves it: the modules behind the Transformer."""
+    write_encoder(folder)
+    found = {f"{number}_{kind}": kind for number, kind in enumerate(kinds, start=1)}
+    for place, kind in found.items():
+        if kind == "Dense":
+            write_dense(folder / place)
+        change_new(folder / place / "config.json", module_input_name="token_embeddings")
+    write_modules(folder, {"": "Transformer", **found})
+    said = {"model_type": "MultiVectorEncoder", "prompts": prompts}
+    write_json(folder / "config_sentence_transformers.json", said)
+    return folder
+
+
+def write_modules(folder: Path, kinds: dict[str, str]) -> None:
+    rows = [{"type": f"sentence_transformers.x.{kind}", "path": place} for place, kind in kinds.items()]
+    write_json(folder / "modules.json", rows)
+
+
+def change_new(file: Path, **fields: Any) -> None:
+    file.parent.mkdir(exist_ok=True)
+    change(file, **fields)
+
+
+def test_prompts_of_sentence_transformers_are_text(tmp_path: Path, context: HostContext) -> None:
+    folder = write_native(tmp_path / "model", "Dense", "Normalize", query="hello world ", document="")
+    vectors = ingest(str(folder), context=context).outputs
+    assert vectors and vectors.multi_vector
+    assert (vectors.multi_vector.query.marker, vectors.multi_vector.query.prefix) == (None, "hello world ")
+
+
+def test_a_prompt_behind_the_prefix_of_pylate_is_text(tmp_path: Path, context: HostContext) -> None:
+    folder = write_pylate(tmp_path / "model", query_prefix="[Q]", prompts={"query": "[Q]a small "})
+    source = ingest(str(folder), context=context)
+    assert source.outputs and source.outputs.multi_vector
+    query = source.outputs.multi_vector.query
+    assert (query.marker, query.prefix) == (None, "[Q]a small ")
+    change(folder / "config_sentence_transformers.json", query_prefix="hello a", prompts={"query": " model"})
+    query = ingest(str(folder), context=context).outputs.multi_vector.query  # type: ignore[union-attr]
+    assert (query.marker is None, query.prefix) == (False, " a model")
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [("Dense",), ("Normalize", "Dense"), ("Dense", "MultiVectorMask"), ("Dense", "Normalize", "Dense")],
+)
+def test_vectors_of_other_lengths_are_refused(
+    tmp_path: Path, context: HostContext, kinds: tuple[str, ...]
+) -> None:
+    with pytest.raises(UnsupportedModelError, match="does not give its tokens' vectors length 1"):
+        ingest(str(write_native(tmp_path / "model", *kinds)), context=context)
+
+
+@pytest.mark.parametrize("place", ["1_Dense", "2_Normalize"])
+def test_modules_of_texts_vectors_are_refused(tmp_path: Path, context: HostContext, place: str) -> None:
+    folder = write_native(tmp_path / "model", "Dense", "Normalize")
+    ingest(str(folder), context=context)
+    change(folder / place / "config.json", module_input_name="sentence_embedding")
+    with pytest.raises(UnsupportedModelError, match="does not turn one token's vector into another"):
+        ingest(str(folder), context=context)
+
+
+def test_settings_of_pylate_in_a_model_that_it_did_not_save(tmp_path: Path, context: HostContext) -> None:
+    folder = write_native(tmp_path / "model", "Dense", "Normalize")
+    change(folder / "config_sentence_transformers.json", query_length=9)
+    with pytest.raises(UnsupportedModelError, match="has query_length for a model that PyLate did not save"):
+        ingest(str(folder), context=context)
+
+
+def test_classes_of_others_are_refused(tmp_path: Path, context: HostContext) -> None:
+    folder = write_pylate(tmp_path / "model")
+    write_json(
+        folder / "modules.json",
+        [*json.loads((folder / "modules.json").read_text())[:1], {"type": "my.Dense", "path": "1_Dense"}],
+    )
+    with pytest.raises(UnsupportedModelError, match=r"requires my\.Dense, which is not"):
+        ingest(str(folder), context=context)
+
+
+def test_what_pylate_leaves_open_is_as_it_reads_it(tmp_path: Path, context: HostContext) -> None:
+    folder = write_pylate(tmp_path / "model", skiplist_words=None, document_length=None)
+    said = json.loads((folder / "config_sentence_transformers.json").read_text())
+    said = {**said, "skiplist_words": None, "document_length": None, "attend_to_mask_tokens": True}
+    write_json(folder / "config_sentence_transformers.json", said)
+    change(folder / "sentence_bert_config.json", document_length=11)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.add_tokens(["!"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    source = ingest(str(folder), context=context)
+    assert source.outputs and source.outputs.multi_vector
+    document, query = source.outputs.multi_vector.document, source.outputs.multi_vector.query
+    assert (document.length, query.attend, bool(document.skip)) == (11, True, True)
+
+
+def test_filling_tokens_that_see_nothing(tmp_path: Path, context: HostContext) -> None:
+    config, query = {"model_type": "modernbert", "local_attention": 18}, Side(expand=1, least=12)
+    assert without_company(config, query, "m") == ()
+    (warning,) = without_company({**config, "local_attention": 8}, query, "m")
+    assert "of fewer than 8 tokens lie further" in warning
+    assert without_company({**config, "local_attention": 8}, replace(query, attend=True), "m") == ()
+    with pytest.raises(UnsupportedModelError, match="which in DeBERTa attend to nothing"):
+        without_company({"model_type": "deberta-v2"}, query, "m")
+    assert without_company({"model_type": "deberta-v2"}, replace(query, attend=True), "m") == ()
+
+
 @pytest.mark.parametrize("metadata", [{}, {"attend_to_mask_tokens": True, "mask_punctuation": False}])
 def test_folders_of_stanford(tmp_path: Path, context: HostContext, metadata: dict[str, Any]) -> None:
     found = require_same(write_stanford(tmp_path / "model", **metadata), f"Stanford {metadata}", context)
@@ -131,7 +238,8 @@ def _without_dense(folder: Path) -> None:
 def _odd_module(folder: Path) -> None:
     modules = json.loads((folder / "modules.json").read_text())
     write_json(
-        folder / "modules.json", [*modules, {"idx": 2, "name": "2", "path": "2", "type": "x.TokenPooling"}]
+        folder / "modules.json",
+        [*modules, {"idx": 2, "name": "2", "path": "2", "type": "sentence_transformers.x.TokenPooling"}],
     )
 
 
