@@ -8,7 +8,7 @@ import numpy as np
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.heads.setfit import PICKLE, linear_layer
-from edgepack.models.read.documents import number_of, size_of
+from edgepack.models.read.documents import EDITED, number_of, size_of
 from edgepack.models.read.model_folder import SETTINGS, ModelFolder
 from edgepack.models.read.pooling import VectorReading
 from edgepack.models.read.safetensors import Array, TensorFile, open_tensors
@@ -29,6 +29,8 @@ POOLERS: Mapping[str, tuple[str, str]] = {
 FAMILIES = (*POOLERS, "camembert", "deberta-v2", "modernbert", "mpnet", "roberta", "xlm-roberta")
 """``model_type`` of models whose heads are read."""
 _POOLER_ACTIVATIONS = ("Gelu", "Relu", "Tanh")
+_PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
+"""transformers' ``problem_type``."""
 _ACTIVATIONS: Mapping[str, Activation] = {
     "torch.nn.modules.activation.Sigmoid": "sigmoid",
     "torch.nn.modules.activation.Softmax": "softmax",
@@ -64,14 +66,16 @@ def read_head(folder: ModelFolder, weights: Path, name: str) -> VectorReading:
             hint="the two files are of different models",
         )
     said, files = _activation(folder)
+    activation, warnings = _scores(said, folder, count)
     head = Head(
         task="rank" if count == 1 else "classes",
         labels=labels,
-        activation=_scores(said, config, count),
+        activation=activation,
         file=weights,
         tensor=layer,
     )
-    return VectorReading(head=head, pooling=Pooling(mode=mode, dense=dense, normalize=False), files=files)
+    pooling = Pooling(mode=mode, dense=dense, normalize=False)
+    return VectorReading(head=head, pooling=pooling, files=files, warnings=warnings)
 
 
 def head_weights(head: Head, dimension: int) -> tuple[Array, Array]:
@@ -178,8 +182,21 @@ def _activation(folder: ModelFolder) -> tuple[Activation | None, tuple[str, ...]
     return _ACTIVATIONS[str(said)], tuple(name for name in names if folder.has(name))
 
 
-def _scores(said: Activation | None, config: Mapping[str, Any], count: int) -> Activation:
-    """The model's own activation; without it, as CrossEncoder makes one score, and as transformers' pipeline makes several."""
-    if said is not None or count == 1:
-        return said or "sigmoid"
-    return "sigmoid" if config.get("problem_type") == "multi_label_classification" else "softmax"
+def _scores(said: Activation | None, folder: ModelFolder, count: int) -> tuple[Activation, tuple[str, ...]]:
+    """The model's own activation; without it, that of CrossEncoder in what sentence-transformers saved, and of transformers' pipeline
+    otherwise, with a warning where the two differ of one score. Raises ``ModelError``.
+    """
+    if said is not None:
+        return said, ()
+    if folder.modules is not None or "sentence_transformers" in folder.config:
+        return ("sigmoid" if count == 1 else "identity"), ()
+    problem = folder.config.get("problem_type")
+    if problem is not None and problem not in _PROBLEMS:
+        raise ModelError(
+            f"config.json: problem_type is {str(problem)[:60]!r}, expected one of {', '.join(_PROBLEMS)}",
+            hint=EDITED,
+        )
+    if problem == "regression":
+        other = "scores are the numbers themselves, as transformers' pipeline gives them of a regression; CrossEncoder gives their sigmoid"
+        return "identity", (other,) * (count == 1)
+    return ("softmax" if count > 1 and problem != "multi_label_classification" else "sigmoid"), ()

@@ -88,6 +88,36 @@ def test_so_it_is_of_several_labels(tmp_path: Path, context: HostContext, activa
     assert head and head.activation == activation.lower()
 
 
+@pytest.mark.parametrize("labels", [1, 3])
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, ("sigmoid", "softmax")),
+        ({"problem_type": "single_label_classification"}, ("sigmoid", "softmax")),
+        ({"problem_type": "multi_label_classification"}, ("sigmoid", "sigmoid")),
+        ({"problem_type": "regression"}, ("identity", "identity")),
+        ({"sentence_transformers": {"version": "5.0"}}, ("sigmoid", "identity")),
+    ],
+)
+def test_scores_are_those_of_whoever_saved_the_model(
+    tmp_path: Path, context: HostContext, labels: int, fields: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    write_felt(tmp_path / "model", "bert", HEAD, num_labels=labels)
+    named = {str(at): f"label {at}" for at in range(labels)}
+    change(tmp_path / "model/config.json", id2label=named, **fields)
+    source = ingest(str(tmp_path / "model"), context=context)
+    assert source.head and source.head.activation == expected[labels > 1]
+    warned = any("CrossEncoder gives their sigmoid" in each for each in source.warnings)
+    assert warned == ("regression" in str(fields) and labels == 1)
+
+
+def test_an_unknown_problem_is_refused(tmp_path: Path, context: HostContext) -> None:
+    write_felt(tmp_path / "model", "bert", HEAD, num_labels=1)
+    change(tmp_path / "model/config.json", problem_type="ranking")
+    with pytest.raises(ModelError, match="problem_type is 'ranking'"):
+        ingest(str(tmp_path / "model"), context=context)
+
+
 def test_a_classifier_has_its_labels(tmp_path: Path, context: HostContext) -> None:
     labels = {0: "good", 1: "bad"}
     folder = write_head(tmp_path / "model", "BertForSequenceClassification", id2label=labels)
