@@ -24,7 +24,7 @@ from edgepack.errors import (
     UsageError,
 )
 from edgepack.files.elf import architecture
-from edgepack.files.folder import require_outside
+from edgepack.files.folder import ARRAY, require_kind, require_outside
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.models.find.source import ingest
 from edgepack.plugins.checks import forms_of, require_sound
@@ -130,6 +130,7 @@ def verify_again(
     machine.
     """
     require_outside(write_vectors, path)
+    require_kind(write_vectors, ARRAY)
     story = context.story
     with story.step("bundle"), _opened(path, asked, context) as opened:
         bundle = opened.bundle

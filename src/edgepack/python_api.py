@@ -473,11 +473,12 @@ def report(
     was not made here is what its maker says (``said_by``), unless its report is signed with ``key``, the file of a public key; a bundle that is
     neither made here nor signed with it raises ``SignatureError``.
     """
-    from edgepack.files.folder import require_outside
+    from edgepack.files.folder import PAGE, require_kind, require_outside
     from edgepack.recorded.measured_again import report_again
     from edgepack.signing.keys import load_public
 
     require_outside(_path(html), Path(path))
+    require_kind(_path(html), PAGE)
     with _context() as context:
         public = None if key is None else load_public(Path(key))
         result = report_again(Path(path), prices=_path(prices), key=public, context=context)

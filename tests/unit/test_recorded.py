@@ -139,6 +139,18 @@ def test_a_page_is_not_written_into_the_bundle(folder: Path, write: Write, place
     assert sorted(folder.rglob("*")) == before and open_bundle(folder)
 
 
+def test_a_page_replaces_a_page_and_nothing_else(folder: Path, write: Write, tmp_path: Path) -> None:
+    report, page = write(), tmp_path / "report.html"
+    before = report.read_bytes()
+    with pytest.raises(UsageError, match="is something else, so it is not replaced"):
+        python_api.report(folder, html=report)
+    assert report.read_bytes() == before
+    for _ in range(2):
+        python_api.report(folder, html=page)
+    with pytest.raises(UsageError, match="is something else, so it is not replaced"):
+        python_api.verify(folder, write_vectors=page)
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_a_strangers_report_is_its_makers_word(
     folder: Path, write: Write, context: HostContext, known: bool

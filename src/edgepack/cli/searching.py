@@ -56,6 +56,7 @@ def search(
     """
     from edgepack.bundles.place import require_writable
     from edgepack.console import Story
+    from edgepack.files.folder import PAGE, require_kind
     from edgepack.files.store import written_beside
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
@@ -73,6 +74,7 @@ def search(
             recipe_named(name, context)
         if html is not None:
             require_writable(html.parent)
+            require_kind(html, PAGE)
         with story.step("model"):
             source = ingest(model, reading=target.model.reading, context=context)
         with story.step("search"):

@@ -1,6 +1,7 @@
 """A folder that somebody else made, gone through without being led out of it."""
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -68,6 +69,27 @@ def require_outside(output: Path | None, read: Path) -> None:
     ):
         raise UsageError(
             f"{output} would be written over what is in {read}", hint="name another place for it"
+        )
+
+
+PAGE = re.compile(rb"\s*<!doctype html", re.IGNORECASE)
+ARRAY = re.compile(rb"\x93NUMPY")
+"""Beginnings of a web page, and of vectors."""
+
+
+def require_kind(output: Path | None, begins: re.Pattern[bytes]) -> None:
+    """Raise ``UsageError`` where a file that is to be written would replace one that begins otherwise: whoever mistypes a path keeps what is there.
+
+    ``begins`` matches within the first kilobyte; an empty file may be replaced.
+    """
+    if output is None or not output.is_file():
+        return
+    with output.open("rb") as file:
+        head = file.read(1024)
+    if head and not begins.match(head):
+        raise UsageError(
+            f"{output} exists and is something else, so it is not replaced",
+            hint="remove it yourself, or name another file",
         )
 
 

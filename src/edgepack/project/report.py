@@ -1,6 +1,7 @@
 """The report of a project's build: rows for the terminal, JSON, one page."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 from edgepack.bundles.manifest import MANIFEST, digest
 from edgepack.errors import UsageError
+from edgepack.files.folder import PAGE, require_kind
 from edgepack.files.store import Store, default_root, written_beside
 from edgepack.project.jobs import Result
 from edgepack.recorded.beside import record_beside
@@ -26,7 +28,8 @@ SCHEMA = 1
 COLUMNS = ("bundle", "state", "archive MB", "mean cosine", "seconds")
 MADE = ("bundle", "state", "archive MB", "mean cosine", "lowest", "verified", "seconds")
 """Columns of the page's table of bundles that there are."""
-FORMS = (".html", ".json")
+FORMS = {".html": PAGE, ".json": re.compile(rb'{\s*"schema": \d+,\s*"bundles": \[')}
+"""What a report's name ends with → how it begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +117,12 @@ def _as_dict(result: Result) -> dict[str, Any]:
 
 
 def require_form(file: Path) -> None:
-    """Raise ``UsageError`` for a report in a form that there is not."""
+    """Raise ``UsageError`` for a report in a form that there is not, or in the place of another file."""
     if file.suffix not in FORMS:
         raise UsageError(
             f"--report {file} is neither a page nor JSON", hint="name a file that ends with .html or .json"
         )
+    require_kind(file, FORMS[file.suffix])
 
 
 def write_report(file: Path, results: Sequence[Result], *, seconds: float) -> None:

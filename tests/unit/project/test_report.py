@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.errors import BudgetError
+from edgepack.errors import BudgetError, UsageError
 from edgepack.project import report
 from edgepack.project.jobs import Result
-from edgepack.project.report import Figures, render_page
+from edgepack.project.report import Figures, render_page, require_form, write_report
 from edgepack.records.word import HERE, Word
 
 
@@ -77,3 +77,20 @@ def test_bars_have_one_scale_and_the_smallest_first(page: str) -> None:
 
 def test_a_project_of_nothing_has_a_page() -> None:
     assert "0 bundles in 1 s: none" in render_page([], seconds=1.4)
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.json"])
+def test_a_report_replaces_a_report_and_nothing_else(tmp_path: Path, name: str) -> None:
+    """A mistyped path may be that of a bundle's manifest, of a model's settings or of a bundle's own report."""
+    file = tmp_path / name
+    require_form(file)
+    failed = Result(label="broken", state="failed", seconds=1.0, error=BudgetError("too large"))
+    for results in ([], [failed]):
+        write_report(file, results, seconds=1)
+        require_form(file)
+    for other in ('{"schema": 1, "name": "a bundle"}', '{"hidden_size": 384}', "[project]", "PK"):
+        file.write_text(other)
+        with pytest.raises(UsageError, match="is something else, so it is not replaced"):
+            require_form(file)
+    file.write_text("")
+    require_form(file)
