@@ -17,7 +17,16 @@ import time
 from typing import Any, NoReturn
 
 INT, KILL, PIPE, STOP, XFSZ = 2, 9, 13, 19, 25
-DUMPABLE, PDEATHSIG, KEEPCAPS, CAPBSET_DROP, SUBREAPER, NO_NEW_PRIVS, CAP_AMBIENT = 4, 1, 8, 24, 36, 38, 47
+DUMPABLE, PDEATHSIG, KEEPCAPS, SECCOMP, CAPBSET_DROP, SUBREAPER, NO_NEW_PRIVS, CAP_AMBIENT = (
+    4,
+    1,
+    8,
+    22,
+    24,
+    36,
+    38,
+    47,
+)
 ANY_FILE, ANY_PROCESS, ANY_USER = 1, 5, 7
 """Capabilities: to files as root has them, to end other users' processes, to become another user."""
 NEW_NS, NEW_UTS, NEW_IPC, NEW_NET = 0x00020000, 0x04000000, 0x08000000, 0x40000000
@@ -29,8 +38,24 @@ DETACH, HERE, RECURSIVE = 2, -100, 0x8000
 MOUNT_SETATTR = 442
 """Of Linux 5.12; the number is the same on every processor."""
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "armv7l": 218, "ppc64le": 203, "s390x": 217}
-KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "armv7l": 311, "ppc64le": 271, "s390x": 280}
-JOIN_SESSION_KEYRING = 1
+COMMON = (425, 447)
+"""io_uring_setup and memfd_secret, which have one number everywhere."""
+IPC = (117, 395, 399)
+"""System V's calls where there is one for all, then shmget and msgget."""
+REFUSED = {
+    0xC000003E: (248, 249, 250, 278, 298, 319, 321, 323, 29, 68),  # x86_64
+    0x40000003: (286, 287, 288, 316, 336, 356, 357, 374, *IPC),  # i386
+    0xC00000B7: (217, 218, 219, 75, 241, 279, 280, 282, 194, 186),  # aarch64
+    0x40000028: (309, 310, 311, 343, 364, 385, 386, 388, 307, 303),  # arm
+    0xC00000F3: (217, 218, 219, 75, 241, 279, 280, 282, 194, 186),  # riscv64
+    0xC0000015: (269, 270, 271, 285, 319, 360, 361, 364, *IPC),  # ppc64le
+    0x80000016: (278, 279, 280, 309, 331, 350, 351, 355, *IPC),  # s390x
+}
+"""Processor, as the kernel's audit calls it → add_key, request_key, keyctl, vmsplice, perf_event_open, memfd_create, bpf, userfaultfd,
+shmget and msgget there. Keys are the user's own, whatever namespaces there are; the others are memory that is in no process's pages, or
+are needed by no program that embeds text."""
+FILTER, NO_SUCH_CALL, ALLOWED, NOT_X32 = 2, 0x00050000 | 38, 0x7FFF0000, ~0x40000000 & 0xFFFFFFFF
+LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06
 NOBODY = 65534
 CAPABILITIES = 64
 HIGHEST_USER, USERS = 1 << 30, 10_000
@@ -41,6 +66,8 @@ SCRATCH_FILES = 65536
 """That /tmp may have: each takes memory beside its content."""
 MAY_HOLD = {stat.S_IFSOCK: 208 << 10, stat.S_IFIFO: 64 << 10}
 """Bytes, as Linux has them where nobody set them."""
+COVERED = 512
+"""Bytes of addresses for each byte of the tables that say where they lie."""
 MOST_SEEN = 65536
 """Open files that are looked at one by one."""
 SOONEST, LATEST = 0.02, 0.25
@@ -51,18 +78,15 @@ LAST = 10.0
 Task = dict[str, Any]
 
 
-def in_memory() -> int:
-    """The file system of files that are memory alone; -1 before Linux 3.17."""
-    try:
-        file = os.memfd_create("none")
-    except OSError:
-        return -1
-    found = os.fstat(file).st_dev
-    os.close(file)
-    return found
+class Process:
+    """Of what /proc/PID/stat says: bytes of addresses, resident pages, ticks of a processor."""
+
+    def __init__(self, words: list[bytes], number: int) -> None:
+        self.number, self.parent, self.threads = number, int(words[1]), int(words[17])
+        self.used = int(words[11]) + int(words[12])
+        self.addresses, self.pages = int(words[20]), int(words[21])
 
 
-IN_MEMORY = in_memory()
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -128,7 +152,6 @@ def as_child(task: Task, writer: int) -> NoReturn:
     """The first process: the program's parent in namespaces, else the program itself. It writes lines to ``writer``."""
     try:
         call("prctl", PDEATHSIG, KILL)
-        leave_keyring()
         if task["kind"] != "namespaces":
             become(task, writer)
         lay_out(task)
@@ -156,8 +179,13 @@ def become(task: Task, writer: int) -> NoReturn:
     limits = task["limits"]
     try:
         os.setsid()
+        call("prctl", NO_NEW_PRIVS, 1, 0, 0, 0)
+        refuse_calls()
+    except OSError as error:
         if task["kind"] != "none":
-            call("prctl", NO_NEW_PRIVS, 1)
+            tell(writer, "failed", str(error))
+            os._exit(1)
+    try:
         with open("/proc/self/oom_score_adj", "w") as stream:
             stream.write("1000")
     except OSError:
@@ -239,10 +267,12 @@ def passed_limit(limits: Task, idle: Any) -> str | None:
     if wrote_too_much(limits):
         return "output"
     family = descendants()
-    if sum(threads for _, threads, _, _ in family) > limits["processes"]:
+    if sum(each.threads for each in family) > limits["processes"]:
         return "processes"
-    resident = sum(pages for _, _, pages, _ in family) * resource.getpagesize()
-    if resident + held_open(family) > limits["resident"]:
+    taken = sum(each.pages for each in family) * resource.getpagesize() + held_open(family)
+    if taken + sum(each.addresses for each in family) // COVERED > limits["resident"]:
+        taken += sum(tables(each) for each in family)
+    if taken > limits["resident"]:
         return "memory"
     return "idle" if idle(family) > limits["idle"] else None
 
@@ -252,9 +282,9 @@ def idleness() -> Any:
     last: Any = None
     since = time.monotonic()
 
-    def idle(family: list[tuple[int, int, int, int]]) -> float:
+    def idle(family: list[Process]) -> float:
         nonlocal last, since
-        now = {(process, used) for process, _, _, used in family}
+        now = {(each.number, each.used) for each in family}
         if now != last:
             last, since = now, time.monotonic()
         return time.monotonic() - since
@@ -267,33 +297,41 @@ def wrote_too_much(limits: Task) -> bool:
     return any(os.fstat(each).st_size >= limits["output"] for each in (1, 2))
 
 
-def descendants() -> list[tuple[int, int, int, int]]:
-    """Number, threads, resident pages and processor time of each process that this one started, or that was left to it."""
-    found: dict[int, list[tuple[int, int, int, int]]] = {}
+def descendants() -> list[Process]:
+    """The processes that this one started, or that were left to it."""
+    found: dict[int, list[Process]] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as stream:
-                words = stream.read().rpartition(b")")[2].split()
+                each = Process(stream.read().rpartition(b")")[2].split(), int(name))
         except OSError:  # it has just ended
             continue
-        used = int(words[11]) + int(words[12])
-        found.setdefault(int(words[1]), []).append((int(name), int(words[17]), int(words[21]), used))
-    family, left = [], [os.getpid()]
+        found.setdefault(each.parent, []).append(each)
+    family, left = list[Process](), [os.getpid()]
     while left:
         for each in found.get(left.pop(), ()):
             family.append(each)
-            left.append(each[0])
+            left.append(each.number)
     return family
 
 
-def held_open(family: list[tuple[int, int, int, int]]) -> int:
-    """Bytes of memory that are in no process's pages: files that lie in no folder, and what sockets and pipes may hold at most."""
+def tables(process: Process) -> int:
+    """Bytes that say where its addresses lie: a page of zeros is nobody's, but has its entry."""
+    try:
+        with open(f"/proc/{process.number}/status", "rb") as stream:
+            return next((int(line.split()[1]) << 10 for line in stream if line.startswith(b"VmPTE")), 0)
+    except OSError:
+        return 0
+
+
+def held_open(family: list[Process]) -> int:
+    """Bytes of memory that are in no process's pages: what sockets and pipes may hold at most."""
     held: dict[tuple[int, int], int] = {}
     seen = 0
-    for process, _, _, _ in family:
-        folder = f"/proc/{process}/fd"
+    for process in family:
+        folder = f"/proc/{process.number}/fd"
         try:
             names = os.listdir(folder)
         except OSError:  # it has just ended
@@ -306,12 +344,7 @@ def held_open(family: list[tuple[int, int, int, int]]) -> int:
                 found = os.stat(f"{folder}/{name}")
             except OSError:
                 continue
-            size = (
-                found.st_blocks * 512
-                if found.st_dev == IN_MEMORY
-                else MAY_HOLD.get(stat.S_IFMT(found.st_mode))
-            )
-            if size:
+            if size := MAY_HOLD.get(stat.S_IFMT(found.st_mode)):
                 held[found.st_dev, found.st_ino] = size
     return sum(held.values())
 
@@ -338,7 +371,7 @@ def end_all() -> None:
     """First stopped, each of them: what is stopped starts no others while the rest is found."""
     for signal in (STOP, KILL):
         known: set[int] = set()
-        while found := {each for each, _, _, _ in descendants()} - known:
+        while found := {each.number for each in descendants()} - known:
             known |= found
             for process in found:
                 send(process, signal)
@@ -365,8 +398,6 @@ def lay_out(task: Task) -> None:
     call("unshare", NEW_NS | NEW_NET | NEW_IPC | NEW_UTS)
     raise_loopback()
     write("/proc/sys/user/max_user_namespaces", 0)  # forbids further ones
-    for name in ("shmall", "msgmni"):  # whose memory is nobody's
-        write(f"/proc/sys/kernel/{name}", 0)
     root = task["root"]
     call("mount", "none", "/", None, REC | PRIVATE, None)
     call("mount", "sandbox", root, "tmpfs", NOSUID | NODEV, "mode=755,size=4m")
@@ -380,6 +411,7 @@ def lay_out(task: Task) -> None:
     for path in task["proc"]:
         bind(root + path, root + path)
         protect(root + path, RECURSIVE)
+    hide_keys(f"{root}/proc", f"{root}/nothing")
     for path in task["devices"]:
         bind(path, root + path)
     scratch = f"mode=1777,size={task['scratch']},nr_inodes={SCRATCH_FILES}"
@@ -389,6 +421,16 @@ def lay_out(task: Task) -> None:
         protect(root + path, RECURSIVE)
     protect(root, 0)
     change_root(root)
+
+
+def hide_keys(proc: str, nothing: str) -> None:
+    """Their names are the user's own, whatever namespaces there are."""
+    os.close(os.open(nothing, os.O_CREAT, 0o444))
+    for name in ("keys", "key-users"):
+        if os.path.exists(f"{proc}/{name}"):
+            bind(nothing, f"{proc}/{name}")
+            protect(f"{proc}/{name}", 0)
+    os.unlink(nothing)
 
 
 def write(file: str, number: int) -> None:
@@ -457,7 +499,6 @@ def leave_root(processes: int) -> None:
         kept = (1 << ANY_FILE).to_bytes(4, sys.byteorder)
         call("capset", (0x20080522).to_bytes(4, sys.byteorder) + bytes(4), 3 * kept + bytes(12))
         call("prctl", CAP_AMBIENT, 2, ANY_FILE, 0, 0)
-        call("prctl", NO_NEW_PRIVS, 1, 0, 0, 0)
         call("prctl", PDEATHSIG, KILL)  # of which a change of users leaves nothing
         resource.setrlimit(resource.RLIMIT_NPROC, (processes + BESIDE,) * 2)
     except OSError:
@@ -479,12 +520,28 @@ def give_up_privileges() -> None:
     call("capset", (0x20080522).to_bytes(4, sys.byteorder) + bytes(4), bytes(24))
 
 
-def leave_keyring() -> None:
-    """The user's session may hold keys there."""
-    try:
-        call("syscall", KEYCTL[os.uname().machine], JOIN_SESSION_KEYRING, None)
-    except (OSError, KeyError):
-        pass
+def refuse_calls() -> None:
+    """Have the kernel answer some calls as if it had none of them."""
+    filter = instruction(LOAD, 4)
+    for processor, numbers in REFUSED.items():
+        calls = (*numbers, *COMMON)
+        filter += instruction(EQUAL, processor, 0, len(calls) + 4)
+        filter += instruction(LOAD, 0) + instruction(AND, NOT_X32)
+        for at, each in enumerate(calls):
+            filter += instruction(EQUAL, each, len(calls) - at)
+        filter += instruction(RETURN, ALLOWED) + instruction(RETURN, NO_SUCH_CALL)
+    filter += instruction(RETURN, ALLOWED)
+    kept = ctypes.create_string_buffer(filter)
+    size = ctypes.sizeof(ctypes.c_void_p)
+    program = (len(filter) // 8).to_bytes(2, sys.byteorder).ljust(size, b"\0")
+    call("prctl", SECCOMP, FILTER, program + ctypes.addressof(kept).to_bytes(size, sys.byteorder), 0, 0)
+
+
+def instruction(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
+    """Of the filter's (``struct sock_filter``)."""
+    return b"".join(
+        (code.to_bytes(2, sys.byteorder), bytes((when_true, when_false)), value.to_bytes(4, sys.byteorder))
+    )
 
 
 def hide_words() -> None:

@@ -144,6 +144,9 @@ def _bubblewrap(bwrap: Path, view: View, directory: Path) -> Iterator[str | Path
     for path, to in view.links:
         yield from ("--symlink", to, path)
     yield from ("--proc", "/proc", "--dir", "/dev")
+    for name in ("/proc/keys", "/proc/key-users"):
+        if Path(name).exists():
+            yield from ("--ro-bind", os.devnull, name)
     for device in view.devices:
         yield from ("--dev-bind", device, device)
     yield from ("--perms", "1777", "--size", str(SCRATCH), "--tmpfs", "/tmp")
