@@ -10,6 +10,7 @@ from tests.fuzz.answers import answered, bundle_with
 
 from edgepack.errors import ProofError
 from edgepack.records.bundle import Bundle
+from edgepack.verifier.confined import answers
 from edgepack.verifier.confined.needs import what_it_needs
 from edgepack.verifier.confined.program import Ended
 from edgepack.verifier.confined.sandbox import View
@@ -65,6 +66,17 @@ def test_an_answer_of_another_kind_is_refused_in_words(ask: Ask, model: dict[str
     with pytest.raises(ProofError) as raised:
         ask(answered(said), bundle_with(**model))
     assert len(raised.value.message) < 400
+
+
+def test_an_answer_longer_than_any_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pair of brackets would be 56 bytes here."""
+    monkeypatch.setattr(answers, "LONGEST", 100)
+    assert answers.read_answers("[1]\n", 1, list) == answers.read_answers("[1]", 1, list) == [[1]]
+    with pytest.raises(answers.BadAnswer, match="a line of more than"):
+        answers.read_answers(f"[{'[],' * 50}0]\n", 1, list)
+    for said in ("", "1\n2\n", "1\n\n"):
+        with pytest.raises(answers.BadAnswer):
+            answers.read_answers(said, 1, list)
 
 
 def test_an_answer_of_separators_in_a_label_is_one_line() -> None:

@@ -369,6 +369,8 @@ c = ctypes.CDLL(None, use_errno=True)
 numbers = {"x86_64": (248, 249, 250, 278, 298, 319, 321, 323, 425, 447), "aarch64": (217, 218, 219, 75, 241, 279, 280, 282, 425, 447)}
 for number in numbers[os.uname().machine]:
     print(c.syscall(number, 1, 0, 0, 0, 0), os.strerror(ctypes.get_errno()))
+for family in (1, 2, 16, 29, 38, 40):
+    print(c.socket(family, 1 + family // 16, 0) > 0, end=" ")
 print(c.shmget(0, 1 << 20, 0o1600), c.msgget(0, 0o1600), open("/proc/self/stat").read() != "")
 """
 
@@ -376,9 +378,11 @@ print(c.shmget(0, 1 << 20, 0o1600), c.msgget(0, 0o1600), open("/proc/self/stat")
 @needs_python
 @pytest.mark.skipif(os.uname().machine not in ("x86_64", "aarch64"), reason="other numbers")
 def test_calls_that_no_limit_sees_are_refused(run: Run) -> None:
-    """Keys of the user's, and memory that is in no process's pages: files in memory may be on their way in a socket."""
+    """Keys of the user's, memory that is in no process's pages (files in memory may be on their way in a socket), and sockets that no namespace
+    has to itself."""
     done = run(f"exec {PYTHON} -c '{CALLS}'")
-    assert done.output.splitlines() == [*["-1 Function not implemented"] * 10, "-1 -1 True"]
+    last = "True True True False False False -1 -1 True"
+    assert done.output.splitlines() == [*["-1 Function not implemented"] * 10, last]
 
 
 def test_the_names_of_keys_are_not_seen(inside: Run) -> None:
@@ -414,6 +418,23 @@ def test_output_is_limited(run: Run) -> None:
         done = run(script, limits=limits)
         assert done.passed == "output", script
         assert len(done.output) + len(done.messages) < 3 << 20
+
+
+@needs_python
+def test_output_takes_no_more_of_the_disk_than_it_is_long(run: Run) -> None:
+    """A file may have blocks behind its end."""
+    script = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+for file in (0, 1, 2):
+    print(libc.fallocate(file, 1, ctypes.c_long(0), ctypes.c_long(1 << 30)), os.fstat(file).st_blocks)
+"""
+    assert run(f"exec {PYTHON} -c '{script}'").output == "-1 0\n" * 3
+
+
+def test_messages_are_kept_as_far_as_anybody_reads_them(run: Run) -> None:
+    said = run("yes | head -c 3000000 >&2; echo last >&2").messages
+    assert len(said) == 1 << 20 and said.endswith("y\nlast\n")
 
 
 def test_processes_are_limited(run: Run) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+LONGEST = 32 << 20
+"""Letters of one answer: the vectors of 8,192 tokens take a third. Each may become 16 bytes of Python's."""
 
 
 class BadAnswer(ValueError):  # noqa: N818 - what is wrong with data; callers say whose it is
@@ -14,11 +16,12 @@ class BadAnswer(ValueError):  # noqa: N818 - what is wrong with data; callers sa
 def read_answers(said: str, asked: int, read: Callable[[Any], T]) -> list[T]:
     """Results of ``read`` for each line. Raises ``BadAnswer`` for other lines than ``asked`` readable ones."""
     # Not splitlines: a label may hold any separator of Unicode's.
-    lines = said.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    if len(lines) != asked:
-        raise BadAnswer(f"{len(lines)} lines for {asked}")
+    count = said.count("\n") + (not said.endswith("\n"))
+    if count != asked:
+        raise BadAnswer(f"{count} lines for {asked}")
+    lines = said.removesuffix("\n").split("\n")
+    if any(len(line) > LONGEST for line in lines):
+        raise BadAnswer(f"a line of more than {LONGEST >> 20} MiB")
     try:
         return [read(json.loads(line)) for line in lines]
     # 10^400 is too large for a number, a thousand brackets are too many for the parser.

@@ -40,21 +40,35 @@ MOUNT_SETATTR = 442
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "armv7l": 218, "ppc64le": 203, "s390x": 217}
 COMMON = (425, 447)
 """io_uring_setup and memfd_secret, which have one number everywhere."""
-IPC = (117, 395, 399)
-"""System V's calls where there is one for all, then shmget and msgget."""
+MANY = (102, 117, 395, 399)
+"""Where one call stands for all of sockets, and one for all of System V's; then shmget and msgget."""
 REFUSED = {
     0xC000003E: (248, 249, 250, 278, 298, 319, 321, 323, 29, 68),  # x86_64
-    0x40000003: (286, 287, 288, 316, 336, 356, 357, 374, *IPC),  # i386
+    0x40000003: (286, 287, 288, 316, 336, 356, 357, 374, *MANY),  # i386
     0xC00000B7: (217, 218, 219, 75, 241, 279, 280, 282, 194, 186),  # aarch64
     0x40000028: (309, 310, 311, 343, 364, 385, 386, 388, 307, 303),  # arm
     0xC00000F3: (217, 218, 219, 75, 241, 279, 280, 282, 194, 186),  # riscv64
-    0xC0000015: (269, 270, 271, 285, 319, 360, 361, 364, *IPC),  # ppc64le
-    0x80000016: (278, 279, 280, 309, 331, 350, 351, 355, *IPC),  # s390x
+    0xC0000015: (269, 270, 271, 285, 319, 360, 361, 364, *MANY),  # ppc64le
+    0x80000016: (278, 279, 280, 309, 331, 350, 351, 355, *MANY),  # s390x
 }
 """Processor, as the kernel's audit calls it → add_key, request_key, keyctl, vmsplice, perf_event_open, memfd_create, bpf, userfaultfd,
 shmget and msgget there. Keys are the user's own, whatever namespaces there are; the others are memory that is in no process's pages, or
 are needed by no program that embeds text."""
-FILTER, NO_SUCH_CALL, ALLOWED, NOT_X32 = 2, 0x00050000 | 38, 0x7FFF0000, ~0x40000000 & 0xFFFFFFFF
+SOCKET = {
+    0xC000003E: 41,
+    0x40000003: 359,
+    0xC00000B7: 198,
+    0x40000028: 281,
+    0xC00000F3: 198,
+    0xC0000015: 326,
+    0x80000016: 359,
+}
+FAMILIES = (1, 2, 10, 16)
+"""Of sockets: UNIX, INET, INET6 and NETLINK, which namespaces keep apart; a virtual machine's (VSOCK) lead out of them."""
+FILTER, NO_SUCH_CALL, NO_SUCH_FAMILY, ALLOWED = 2, 0x00050000 | 38, 0x00050000 | 97, 0x7FFF0000
+FIRST = 16 if sys.byteorder == "little" else 20
+"""Where a call's first argument stands."""
+NOT_X32 = ~0x40000000 & 0xFFFFFFFF
 LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06
 NOBODY = 65534
 CAPABILITIES = 64
@@ -87,6 +101,8 @@ class Process:
         self.addresses, self.pages = int(words[20]), int(words[21])
 
 
+ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
+PIECE = 1 << 16
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -103,6 +119,53 @@ def call(name: str, *arguments: int | str | bytes | None) -> int:
     return done
 
 
+class Output:
+    """What the program writes, on its way into files that it never gets hold of: it could have them take more of the disk than they are
+    long.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.limit = most
+        self.pipes = {file: os.pipe() for file in (1, 2)}
+        self.places = {reader: file for file, (reader, _) in self.pipes.items()}
+        self.written = {1: 0, 2: 0}
+
+    def give(self) -> None:
+        """In the child: have it write there."""
+        for file, (reader, writer) in self.pipes.items():
+            os.close(reader)
+            os.dup2(writer, file)
+            os.close(writer)
+
+    def take(self) -> None:
+        for reader, writer in self.pipes.values():
+            os.close(writer)
+            os.set_blocking(reader, False)
+
+    def copy(self, reader: int) -> bool:
+        """What is there, at most a piece; whether more may come."""
+        try:
+            piece = os.read(reader, PIECE)
+        except BlockingIOError:
+            return True
+        file, at = self.places[reader], 0
+        while at < len(piece):
+            at += os.write(file, piece[at:])
+        self.written[file] += len(piece)
+        return bool(piece)
+
+    def copy_rest(self) -> None:
+        """What stands in the pipes when nobody writes to them any more."""
+        for reader, file in self.places.items():
+            before = -1
+            while self.written[file] != before and not self.too_much():
+                before = self.written[file]
+                self.copy(reader)
+
+    def too_much(self) -> bool:
+        return any(each >= self.limit for each in self.written.values())
+
+
 def main(file: str) -> None:
     """Run the task, and write what became of it into the file that it names."""
     started = time.monotonic()
@@ -115,6 +178,7 @@ def main(file: str) -> None:
     libc.signal(INT, None)
     call("prctl", SUBREAPER, 1)
     reader, writer = os.pipe()
+    output = Output(task["limits"]["output"])
     try:
         if task["kind"] == "namespaces":
             enter_user_namespace()
@@ -124,13 +188,21 @@ def main(file: str) -> None:
         return
     if child == 0:
         os.close(reader)
+        output.give()
         as_child(task, writer)
     os.close(writer)
+    output.take()
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)  # Who writes to the program learns that nobody reads.
-    stopped = watch(child, started, task)
-    ended = reap(child, killed=stopped is not None)
-    if stopped is None and wrote_too_much(task["limits"]):
+    try:
+        stopped = watch(child, started, output, task)
+        ended = reap(child, killed=stopped is not None)
+        output.copy_rest()
+    except OSError as error:  # of a disk that is full
+        reap(child, killed=True)
+        finish(task, {"failed": f"write its output: {error.strerror}"})
+        return
+    if stopped is None and output.too_much():
         stopped = "output"
     finish(task, {**ended, **said(reader), "stopped": stopped})
 
@@ -230,9 +302,9 @@ def said(reader: int) -> Task:
     return found
 
 
-def watch(child: int, started: float, task: Task) -> str | None:
+def watch(child: int, started: float, output: Output, task: Task) -> str | None:
     """Wait for the child's end; which limit was passed before, or that the parent is no more."""
-    ends, limits = ending(child), task["limits"]
+    ends, limits = ending(child, output), task["limits"]
     pause, idle = SOONEST, idleness()
     while True:
         left = started + limits["seconds"] - time.monotonic()
@@ -240,32 +312,42 @@ def watch(child: int, started: float, task: Task) -> str | None:
             return None
         if left <= 0:
             return "time"
-        if passed := passed_limit(limits, idle):
+        if passed := "output" if output.too_much() else passed_limit(limits, idle):
             return passed
         if os.getppid() != task["parent"]:
             return "parent"
         pause = min(2 * pause, LATEST)
 
 
-def ending(child: int) -> Any:
-    """A function that waits so many seconds and says whether the child has ended."""
+def ending(child: int, output: Output) -> Any:
+    """A function that copies output for so many seconds, or until the child has ended; whether it has."""
+    poll = select.poll()
+    for pipe in output.places:
+        poll.register(pipe, select.POLLIN)
     try:
-        poll = select.poll()
-        poll.register(os.pidfd_open(child), select.POLLIN)
+        handle = os.pidfd_open(child)
+        poll.register(handle, select.POLLIN)
+        shortest = LATEST
     except (OSError, AttributeError):  # before Linux 5.3
+        handle, shortest = -1, SOONEST
 
-        def slept(seconds: float) -> bool:
-            time.sleep(min(seconds, SOONEST))
-            return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    def ends(seconds: float) -> bool:
+        until = time.monotonic() + min(seconds, shortest)
+        while True:
+            ready = [each for each, _ in poll.poll(max(0.0, until - time.monotonic()) * 1000)]
+            for each in ready:
+                if each != handle and not output.copy(each):
+                    poll.unregister(each)
+            if handle in ready or (handle < 0 and os.waitid(os.P_PID, child, ENDED) is not None):
+                return True
+            if output.too_much() or time.monotonic() >= until:
+                return False
 
-        return slept
-    return lambda seconds: bool(poll.poll(seconds * 1000))
+    return ends
 
 
 def passed_limit(limits: Task, idle: Any) -> str | None:
     """Limit that all processes together have passed, upwards or downwards."""
-    if wrote_too_much(limits):
-        return "output"
     family = descendants()
     if sum(each.threads for each in family) > limits["processes"]:
         return "processes"
@@ -290,11 +372,6 @@ def idleness() -> Any:
         return time.monotonic() - since
 
     return idle
-
-
-def wrote_too_much(limits: Task) -> bool:
-    """Also where a program ignores the signal, and where several write."""
-    return any(os.fstat(each).st_size >= limits["output"] for each in (1, 2))
 
 
 def descendants() -> list[Process]:
@@ -524,17 +601,24 @@ def refuse_calls() -> None:
     """Have the kernel answer some calls as if it had none of them."""
     filter = instruction(LOAD, 4)
     for processor, numbers in REFUSED.items():
-        calls = (*numbers, *COMMON)
-        filter += instruction(EQUAL, processor, 0, len(calls) + 4)
-        filter += instruction(LOAD, 0) + instruction(AND, NOT_X32)
-        for at, each in enumerate(calls):
-            filter += instruction(EQUAL, each, len(calls) - at)
-        filter += instruction(RETURN, ALLOWED) + instruction(RETURN, NO_SUCH_CALL)
+        block = rules((*numbers, *COMMON), SOCKET[processor])
+        filter += instruction(EQUAL, processor, 0, len(block) // 8) + block
     filter += instruction(RETURN, ALLOWED)
     kept = ctypes.create_string_buffer(filter)
     size = ctypes.sizeof(ctypes.c_void_p)
     program = (len(filter) // 8).to_bytes(2, sys.byteorder).ljust(size, b"\0")
     call("prctl", SECCOMP, FILTER, program + ctypes.addressof(kept).to_bytes(size, sys.byteorder), 0, 0)
+
+
+def rules(calls: tuple[int, ...], socket: int) -> bytes:
+    """The filter's part for one processor."""
+    made = instruction(LOAD, 0) + instruction(AND, NOT_X32)
+    for at, each in enumerate(calls):
+        made += instruction(EQUAL, each, len(calls) - at + len(FAMILIES) + 3)
+    made += instruction(EQUAL, socket, 0, len(FAMILIES) + 2) + instruction(LOAD, FIRST)
+    for at, each in enumerate(FAMILIES):
+        made += instruction(EQUAL, each, len(FAMILIES) - at)
+    return made + b"".join(instruction(RETURN, each) for each in (NO_SUCH_FAMILY, ALLOWED, NO_SUCH_CALL))
 
 
 def instruction(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:

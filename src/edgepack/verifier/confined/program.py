@@ -15,6 +15,8 @@ from edgepack.context import Progress
 from edgepack.verifier.confined.limits import Limit, RunLimits
 from edgepack.verifier.confined.sandbox import SCRATCH, Sandbox, View
 
+MOST_MESSAGES = 1 << 20
+"""Letters of messages that are kept, the last ones: who shows them looks at each."""
 LAUNCHER = Path(__file__).with_name("launcher.py")
 ENVIRONMENT = {
     "HOME": "/tmp",
@@ -96,7 +98,7 @@ def confine(
             return Ended(output=done.output, messages=done.messages, code=done.code, refused="it was ended")
     return Ended(
         output=done.output,
-        messages=done.messages,
+        messages=done.messages[-MOST_MESSAGES:],
         code=outcome.get("code", 127),
         passed=outcome.get("stopped"),
         refused=outcome.get("failed") or outcome.get("not started"),
