@@ -67,11 +67,16 @@ def run_tool(
     words = [str(word) for word in command]
     done = run_program(words, cwd=cwd, env=env, input=input, timeout=timeout)
     if log_file is not None:
-        with log_file.open("a", encoding="utf-8") as stream:
+        with open(log_file, "a", encoding="utf-8", opener=_no_link) as stream:
             stream.write(f"$ {' '.join(words)}\n{done.output}{done.messages}\n")
     if done.code != 0:
         raise _failure(words, done.code, done.messages.strip() or done.output.strip(), log_file)
     return done.output
+
+
+def _no_link(path: str, flags: int) -> int:
+    """In a cache that others may write, too, a link may lead to a file of this user's."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def run_program(

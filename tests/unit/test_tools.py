@@ -24,6 +24,13 @@ def test_output_environment_and_log(tmp_path: Path) -> None:
     assert "aside" in log.read_text()
 
 
+def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "log").symlink_to(tmp_path / "private")
+    with pytest.raises(OSError, match="symbolic links"):
+        tools.run_tool(python("print(1)"), log_file=tmp_path / "log")
+    assert not (tmp_path / "private").exists()
+
+
 def test_a_failure_shows_the_last_lines_and_the_log(tmp_path: Path) -> None:
     code = "import sys; [print('line', i, file=sys.stderr) for i in range(100)]; sys.exit(3)"
     with pytest.raises(ToolError) as caught:

@@ -122,16 +122,15 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Whoever may write into the cache may hold its locks, whatever the umask of who made them.
             mode = lock_mode(path.parent)
-            if path.exists() and stat.S_IMODE(path.stat().st_mode) & ~mode:
-                with suppress(PermissionError):  # another's
-                    path.chmod(mode)
+            with suppress(FileNotFoundError, PermissionError):  # there is none; another's
+                _narrow(path, mode)
             held = FileLock(path, mode=mode).acquire()
         except FileNotFoundError as error:  # e.g. below /proc, where nobody makes a folder
             hint = "set EDGEPACK_CACHE to a folder that can be made"
             raise OutputError(f"cannot write to {self.root}: {error.strerror}", hint=hint) from error
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-                with disk_errors(self.root, cache=self.root):
+                with disk_errors(path, cache=self.root):
                     raise
             yield
             return
@@ -165,6 +164,16 @@ def lock_mode(folder: Path) -> int:
     """The mode of locks in a folder: who may not write there may not read them either, for then they could hold them."""
     writers = folder.stat().st_mode & 0o022
     return 0o600 | writers | writers << 1
+
+
+def _narrow(file: Path, mode: int) -> None:
+    """Take rights that a file's mode has beyond this one. What another user has laid a link to is nobody's lock: ``OSError``."""
+    opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if stat.S_IMODE(os.fstat(opened).st_mode) & ~mode:
+            os.fchmod(opened, mode)
+    finally:
+        os.close(opened)
 
 
 _ENTRY = re.compile(r"[0-9a-f]{40,64}|\.[0-9a-f]{40,64}-\w+")

@@ -380,6 +380,18 @@ def test_what_is_in_the_way_of_the_cache_is_an_error_for_people(
         Store(root=tmp_path).cached("things", {"a": "1"}, _fill)
 
 
+def test_a_link_in_the_place_of_a_lock_changes_nothing_elsewhere(tmp_path: Path) -> None:
+    """Another user of the cache laid it, and had the modes of this user's files changed."""
+    (tmp_path / "cache/locks").mkdir(parents=True)
+    private = tmp_path / "private"
+    private.touch(0o644)
+    before = private.stat().st_mode
+    (tmp_path / "cache/locks" / f"things-{key_of({'a': '1'})}.lock").symlink_to(private)
+    with pytest.raises(OutputError, match=r"things-.*\.lock"):
+        Store(root=tmp_path / "cache").cached("things", {"a": "1"}, _fill)
+    assert private.stat().st_mode == before
+
+
 @pytest.mark.parametrize(
     ("folder", "lock"), [(0o755, 0o600), (0o2775, 0o660), (0o1777, 0o666), (0o700, 0o600)]
 )
