@@ -74,8 +74,13 @@ class BuildContext(Protocol):
         env: Mapping[str, str] | None = None,
         input: str | None = None,
         log_file: Path | None = None,
+        timeout: float | None = None,
+        largest_file: int | None = None,
     ) -> str:
-        """Run a program and return its standard output; raises ``ToolError`` or ``MissingToolError``."""
+        """Run a program and return its standard output; raises ``ToolError`` or ``MissingToolError``.
+
+        ``timeout`` is in seconds; ``largest_file``: bytes that each file may have that it writes.
+        """
 
     def download(self, url: str, *, sha256: str) -> Path:
         """A file, fetched once and kept in the store; raises ``DownloadError`` or ``HashMismatchError``."""

@@ -4,6 +4,7 @@ import importlib.util
 import logging
 import os
 import re
+import resource
 import selectors
 import shutil
 import signal
@@ -57,15 +58,16 @@ def run_tool(
     input: str | None = None,
     log_file: Path | None = None,
     timeout: float | None = None,
+    largest_file: int | None = None,
 ) -> str:
     """Run a program and return its standard output (UTF-8).
 
     ``env`` is added to the environment. With ``log_file``, command and output are appended to it.
     Raises ``MissingToolError`` when there is no such program, ``ToolError`` when it fails or takes longer than
-    ``timeout`` seconds.
+    ``timeout`` seconds. ``largest_file`` is bytes that each file may have that it writes.
     """
     words = [str(word) for word in command]
-    done = run_program(words, cwd=cwd, env=env, input=input, timeout=timeout)
+    done = run_program(words, cwd=cwd, env=env, input=input, timeout=timeout, largest_file=largest_file)
     if log_file is not None:
         with open(log_file, "a", encoding="utf-8", opener=_no_link) as stream:
             stream.write(f"$ {' '.join(words)}\n{done.output}{done.messages}\n")
@@ -86,6 +88,7 @@ def run_program(
     env: Mapping[str, str] | None = None,
     input: str | None = None,
     timeout: float | None = None,
+    largest_file: int | None = None,
 ) -> Done:
     """Run a program, however it ends; as ``run_tool`` else.
 
@@ -95,25 +98,45 @@ def run_program(
     log.debug("run %s", " ".join(words))
     with _spool() as output, _spool() as messages:
         try:
-            done = subprocess.run(
+            started = subprocess.Popen(
                 words,
                 cwd=cwd,
                 env=None if env is None else {**os.environ, **env},
-                input=input,
-                stdin=subprocess.DEVNULL if input is None else None,
+                stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
                 stdout=output,
                 stderr=messages,
                 encoding="utf-8",
                 errors="replace",
-                timeout=timeout,
             )
+            with _ended(started):
+                if largest_file is not None:
+                    _limit_files(started.pid, largest_file)
+                started.communicate(input, timeout=timeout)
         except FileNotFoundError as error:
             if cwd is not None and not cwd.is_dir():
                 raise
             raise MissingToolError(f"{words[0]} is not installed", hint=install_hint(words[0])) from error
         except subprocess.TimeoutExpired as error:
             raise ToolError(f"{Path(words[0]).name} did not finish within {timeout:g} s") from error
-        return Done(code=done.returncode, output=_text_of(output), messages=_text_of(messages))
+        return Done(code=started.returncode, output=_text_of(output), messages=_text_of(messages))
+
+
+@contextmanager
+def _ended(program: "subprocess.Popen[str]") -> Iterator[None]:
+    """End a program where its starter is interrupted, or waits no longer, as ``subprocess.run`` does."""
+    with program:
+        try:
+            yield
+        except BaseException:
+            program.kill()
+            raise
+
+
+def _limit_files(process: int, most: int) -> None:
+    """Limit each file that a program writes, and what it starts. Linux alone lets one say it of another."""
+    if hasattr(resource, "prlimit"):
+        with suppress(ProcessLookupError):
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (most, most))
 
 
 def exchange(

@@ -119,7 +119,7 @@ def _ask_offset(going: _Upload) -> None:
     registry, answer, arrived = going.registry, None, None
     with suppress(EdgepackError):
         answer = registry.try_once("GET", going.location, takes=(200, 204))
-        arrived = re.fullmatch(r"(?:bytes=)?0-(\d+)", answer.headers.get("range", ""))
+        arrived = re.fullmatch(r"(?:bytes=)?0-([0-9]{1,18})", answer.headers.get("range", ""))
     if answer is None or arrived is None or not 0 < int(arrived.group(1)) < going.layer.size:
         url = f"{registry.base}/blobs/uploads/"
         answer = registry.try_once("POST", url, takes=(202,))

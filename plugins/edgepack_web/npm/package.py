@@ -12,6 +12,9 @@ from edgepack.api.kit import unpack_matching
 from edgepack.fetch.download import require_online
 from edgepack_web.npm.node import npm_command
 
+LARGEST, LONGEST = 512 << 20, 3600
+"""Bytes of a tarball, and of each file in npm's cache; seconds."""
+
 
 def npm_package(
     name: str, version: str, *, integrity: str, keep: Sequence[str] = ("*",), context: BuildContext
@@ -37,11 +40,11 @@ def _fetched(name: str, version: str, context: BuildContext) -> Path:
     folder = context.work_dir / f"npm-{re.sub(r'[^a-z0-9]+', '-', name)}-{version}"
     folder.mkdir(exist_ok=True)
     # npm would otherwise wait for minutes where there is no network.
-    patience = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
+    hasty = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
     command = [*npm_command(), "pack", f"{name}@{version}", "--pack-destination", folder, "--ignore-scripts"]
     try:
         with context.progress(f"npm pack {name}"):
-            context.run([*command, *patience], cwd=folder)
+            context.run([*command, *hasty], cwd=folder, timeout=LONGEST, largest_file=LARGEST)
     except ToolError as error:
         said = re.findall(r"npm (?:error|ERR!) (.+)", error.message)
         raise DownloadError(

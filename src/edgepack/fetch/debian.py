@@ -10,9 +10,12 @@ from typing import Literal
 from edgepack import tools
 from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, EdgepackError, MissingToolError, ToolError
+from edgepack.fetch.http import patience
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+LARGEST = 512 << 20
+"""Bytes of a package, and of a list of packages."""
 HINT = "name a folder that holds the sources in EDGEPACK_SOURCES, or import a kernel archive that was exported --with-sources"
 
 
@@ -53,7 +56,13 @@ def fetch_packages(packages: Iterable[Package], destination: Path, *, context: B
 
 def _get(arguments: list[str | Path], destination: Path, context: BuildContext) -> None:
     try:
-        context.run(["apt-get", *arguments], cwd=destination, log_file=_log(context))
+        context.run(
+            ["apt-get", *arguments],
+            cwd=destination,
+            log_file=_log(context),
+            timeout=patience(LARGEST),
+            largest_file=LARGEST,
+        )
     except ToolError as error:
         # One missing package fails the whole command, though others have been fetched.
         context.note(f"apt-get: {error.message.splitlines()[-1]}")
@@ -85,7 +94,12 @@ def _suite(suite: str, *, foreign: Sequence[str], context: BuildContext) -> list
         # apt's own list of architectures, for this call only: dpkg's is the system's and stays.
         options += [word for arch in architectures for word in ("-o", f"APT::Architectures::={arch}")]
     try:
-        context.run(["apt-get", *options, "update", "--error-on=any"], log_file=_log(context))
+        context.run(
+            ["apt-get", *options, "update", "--error-on=any"],
+            log_file=_log(context),
+            timeout=patience(LARGEST),
+            largest_file=LARGEST,
+        )
     except ToolError as error:
         raise DownloadError(
             f"Debian's package lists of {suite} could not be fetched: {error.message.splitlines()[-1]}",

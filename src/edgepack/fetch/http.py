@@ -95,6 +95,11 @@ class TryAgain(Exception):  # noqa: N818 - a request, caught in here
         """Attempts that make sense at all for this reason."""
 
 
+def patience(size: int) -> float:
+    """Seconds that another program may take to fetch so many bytes; how quick it is, it does not tell."""
+    return LONGEST + size / (32 << 10)
+
+
 def pause(seconds: float) -> None:
     """Wait between two attempts."""
     time.sleep(seconds)

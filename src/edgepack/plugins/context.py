@@ -36,8 +36,18 @@ class HostContext:
         env: Mapping[str, str] | None = None,
         input: str | None = None,
         log_file: Path | None = None,
+        timeout: float | None = None,
+        largest_file: int | None = None,
     ) -> str:
-        return tools.run_tool(command, cwd=cwd, env=env, input=input, log_file=log_file)
+        return tools.run_tool(
+            command,
+            cwd=cwd,
+            env=env,
+            input=input,
+            log_file=log_file,
+            timeout=timeout,
+            largest_file=largest_file,
+        )
 
     def download(self, url: str, *, sha256: str) -> Path:
         from edgepack.fetch.download import fetch_file

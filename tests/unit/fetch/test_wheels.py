@@ -108,6 +108,17 @@ def test_no_room_on_the_disk(
     assert ADDRESS not in index.paths(), "said before anything is fetched"
 
 
+def test_an_index_that_does_not_stop_is_stopped(
+    wheel: Wheel, index: Server, online: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had filled the disk, or held the command for good with a byte now and then."""
+    index.on(ADDRESS, file(Random(1).randbytes(4 << 20)))
+    monkeypatch.setattr(wheels, "INDEX", 1 << 20)
+    assert "File too large" in refused(wheel, online).message
+    monkeypatch.setattr(wheels, "patience", lambda size: 0.01)
+    assert "did not finish within 0.01 s" in refused(wheel, online).message
+
+
 def test_offline(wheel: Wheel, index: Server, context: HostContext) -> None:
     error = refused(wheel, context)
     assert isinstance(error, DownloadError)

@@ -93,7 +93,7 @@ Task = dict[str, Any]
 
 
 class Process:
-    """Of what /proc/PID/stat says: bytes of addresses, resident pages, ticks of a processor."""
+    """A process by what /proc/PID/stat says: bytes of addresses, resident pages, ticks of a processor."""
 
     def __init__(self, words: list[bytes], number: int) -> None:
         self.number, self.parent, self.threads = number, int(words[1]), int(words[17])
@@ -120,9 +120,7 @@ def call(name: str, *arguments: int | str | bytes | None) -> int:
 
 
 class Output:
-    """What the program writes, on its way into files that it never gets hold of: it could have them take more of the disk than they are
-    long.
-    """
+    """Pipes into files that the program never gets hold of: it could have them take more of the disk than they are long."""
 
     def __init__(self, most: int) -> None:
         self.limit = most
@@ -131,7 +129,7 @@ class Output:
         self.written = {1: 0, 2: 0}
 
     def give(self) -> None:
-        """In the child: have it write there."""
+        """Have the child write there, which calls this."""
         for file, (reader, writer) in self.pipes.items():
             os.close(reader)
             os.dup2(writer, file)
@@ -143,7 +141,7 @@ class Output:
             os.set_blocking(reader, False)
 
     def copy(self, reader: int) -> bool:
-        """What is there, at most a piece; whether more may come."""
+        """Copy what is there, at most a piece; whether more may come."""
         try:
             piece = os.read(reader, PIECE)
         except BlockingIOError:
@@ -155,7 +153,7 @@ class Output:
         return bool(piece)
 
     def copy_rest(self) -> None:
-        """What stands in the pipes when nobody writes to them any more."""
+        """Copy what stands in the pipes when nobody writes to them any more."""
         for reader, file in self.places.items():
             before = -1
             while self.written[file] != before and not self.too_much():
@@ -501,7 +499,7 @@ def lay_out(task: Task) -> None:
 
 
 def hide_keys(proc: str, nothing: str) -> None:
-    """Their names are the user's own, whatever namespaces there are."""
+    """Hide the names of keys, which are the user's own, whatever namespaces there are."""
     os.close(os.open(nothing, os.O_CREAT, 0o444))
     for name in ("keys", "key-users"):
         if os.path.exists(f"{proc}/{name}"):
@@ -622,7 +620,7 @@ def rules(calls: tuple[int, ...], socket: int) -> bytes:
 
 
 def instruction(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
-    """Of the filter's (``struct sock_filter``)."""
+    """One instruction of the filter (``struct sock_filter``)."""
     return b"".join(
         (code.to_bytes(2, sys.byteorder), bytes((when_true, when_false)), value.to_bytes(4, sys.byteorder))
     )
