@@ -97,7 +97,7 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
         heads=size_of(config, "num_attention_heads"),
         inner=size_of(config, "intermediate_size"),
         layers=_layers(config, kind),
-        activation=_activation(config, "hidden_activation" if gemma else "hidden_act"),
+        activation=_activation(config, kind),
         epsilon=float(config.get("rms_norm_eps", 1e-6)),
         causal=not (second or (gemma and config.get("use_bidirectional_attention"))),
         scale=_scale(config, kind),
@@ -143,10 +143,13 @@ def _biases(config: Mapping[str, Any], kind: str) -> tuple[bool, bool]:
     return attention, kind == "llama" and bool(config.get("mlp_bias"))
 
 
-def _activation(config: Mapping[str, Any], key: str) -> str:
-    if config.get(key) == "silu":
+def _activation(config: Mapping[str, Any], kind: str) -> str:
+    key, usual = (
+        ("hidden_activation", "gelu_pytorch_tanh") if kind in (GEMMA, GEMMA2) else ("hidden_act", "silu")
+    )
+    if config.get(key, usual) == "silu":
         return "silu"
-    return activation_of({key: "gelu_pytorch_tanh", **config}, key)
+    return activation_of({key: usual, **config}, key)
 
 
 def _layers(config: Mapping[str, Any], kind: str) -> list[LayerSettings]:

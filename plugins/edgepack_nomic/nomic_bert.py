@@ -145,7 +145,14 @@ def rotary_base(config: Mapping[str, Any]) -> float:
             f"config.json requires rotary positions of type {kind!r}",
             hint="edgepack knows those of NomicBert v1, v1.5 and v2",
         )
-    return float(config.get("rotary_emb_base", parameters.get("rope_theta", BASE)))
+    said = (config.get("rotary_emb_base"), parameters.get("rope_theta"), config.get("rope_theta"))
+    bases = {float(each) for each in said if each is not None} or {BASE}
+    if len(bases) > 1 or config.get("rope_scaling"):
+        raise UnsupportedModelError(
+            f"config.json says rotary positions twice, or scaled ones: {sorted(bases)}, rope_scaling {config.get('rope_scaling')!r}",
+            hint="leave the one that the model was trained with",
+        )
+    return bases.pop()
 
 
 def write_nomic_bert(config: Mapping[str, Any], weights: TensorFile, writer: GraphWriter) -> TokenVectors:

@@ -15,6 +15,7 @@ from tests.support.tiny import write_json
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.models.find.source import ingest
 from edgepack.records.model import ModelSource, Pooling
+from edgepack_decoders.settings import read_settings
 
 
 @pytest.mark.sample(2)
@@ -140,6 +141,23 @@ def test_what_contradicts_the_weights_of_embeddinggemma_2_is_said(
     with pytest.raises(error, match=said) as caught:
         export_onnx(replace(source, config={**source.config, **changes}), tmp_path / "model.onnx")
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "activation"),
+    [
+        ("qwen3", "silu"),
+        ("qwen2", "silu"),
+        ("llama", "silu"),
+        ("mistral", "silu"),
+        ("gemma3_text", "gelu_pytorch_tanh"),
+    ],
+)
+def test_an_activation_that_nothing_says_is_its_familys(tmp_path: Path, kind: str, activation: str) -> None:
+    source, _ = write_family(tmp_path / "model", kind)
+    keys = ("hidden_act", "hidden_activation")
+    config = {key: value for key, value in source.config.items() if key not in keys}
+    assert read_settings(config).activation == activation
 
 
 def test_gemma_with_capped_scores_is_refused(tmp_path: Path) -> None:

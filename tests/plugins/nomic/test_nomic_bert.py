@@ -48,6 +48,9 @@ def test_nomics_own_layout_and_words_are_read(tmp_path: Path) -> None:
         ({"mlp_fc1_bias": True}, "asks for swiglu with qkv_proj_bias"),
         ({"prenorm": True}, "prenorm is True"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "rotary positions of type 'yarn'"),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "or scaled ones"),
+        ({"rope_parameters": {"rope_theta": 10.0}, "rope_theta": 20}, r"twice, or scaled ones: \[10"),
+        ({"is_causal": True}, "describes a decoder"),
     ],
     ids=str,
 )

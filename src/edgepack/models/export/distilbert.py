@@ -12,6 +12,7 @@ from edgepack.models.export.encoder import (
     activation_of,
     embed_tokens,
     open_encoder,
+    require_encoder,
     token_vectors,
 )
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
@@ -33,6 +34,7 @@ EPSILON = 1e-12
 
 def read_shape(config: Mapping[str, Any]) -> EncoderShape:
     """Check config.json of a DistilBertModel; raises ``ModelError`` or ``UnsupportedModelError``."""
+    require_encoder(config)
     return EncoderShape(
         vocabulary=size_of(config, "vocab_size"),
         positions=size_of(config, "max_position_embeddings", 512),

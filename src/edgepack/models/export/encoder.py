@@ -132,10 +132,10 @@ def activation_of(config: Mapping[str, Any], key: str = "hidden_act") -> str:
 
 
 def require_encoder(config: Mapping[str, Any]) -> None:
-    """Raise ``UnsupportedModelError`` for a decoder."""
-    if config.get("is_decoder") or config.get("add_cross_attention"):
+    """Raise ``UnsupportedModelError`` for a decoder, or an encoder that transformers 5 makes see those before a token alone."""
+    if any(config.get(key) for key in ("is_decoder", "add_cross_attention", "is_causal")):
         raise UnsupportedModelError(
-            "config.json describes a decoder (is_decoder, add_cross_attention); edgepack takes encoders",
+            "config.json describes a decoder (is_decoder, add_cross_attention, is_causal); edgepack takes encoders",
             hint="take an embedding model of texts",
         )
 

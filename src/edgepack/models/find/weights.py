@@ -16,7 +16,7 @@ from edgepack.models.graph.onnx_file import (
 )
 from edgepack.models.lower.adapt import dimension_of_graph, longest_text_of_graph
 from edgepack.models.read import hub_layout
-from edgepack.models.read.documents import size_of
+from edgepack.models.read.documents import require_one_value, size_of
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.purpose import Evidence, Shapes
 from edgepack.models.read.quantize_record import read_made_small
@@ -75,6 +75,7 @@ def size_of_weights(weights: Weights, config: Mapping[str, Any], context: BuildC
     if weights.tensors is None:
         return _of_graph(weights.file, config, context)
     tensors = weights.tensors
+    require_one_value(config)
     dimension, width = (
         size_of(config, next((each for each in keys if each in config), "hidden_size"))
         for keys in (hub_layout.DIMENSION_KEYS, hub_layout.WIDTH_KEYS)

@@ -102,6 +102,29 @@ def flag_of(config: Mapping[str, Any], key: str, default: bool, *, where: str) -
     return value
 
 
+SAME = (
+    ("hidden_size", "dim", "n_embd"),
+    ("num_hidden_layers", "n_layers", "n_layer"),
+    ("num_attention_heads", "n_heads", "n_head"),
+    ("intermediate_size", "hidden_dim", "n_inner"),
+    ("layer_norm_eps", "layer_norm_epsilon"),
+)
+"""Names that architectures have for one thing, of which transformers takes either where there are two."""
+
+
+def require_one_value(config: Mapping[str, Any]) -> None:
+    """Raise ``ModelError`` where config.json says one thing by two names, and not the same."""
+    for names in SAME:
+        said = {name: config[name] for name in names if config.get(name) is not None}
+        first = next(iter(said.items()), None)
+        other = next((each for each in said.items() if first and each[1] != first[1]), None)
+        if first and other:
+            raise ModelError(
+                f"config.json says {first[0]} {str(first[1])[:40]} and {other[0]} {str(other[1])[:40]}, which are two names of one number",
+                hint="leave the one that the weights have",
+            )
+
+
 def padding_of(config: Mapping[str, Any]) -> int:
     """The id of the token that fills texts up, 0 where config.json has none; or ``ModelError``."""
     said = config.get("pad_token_id") or 0

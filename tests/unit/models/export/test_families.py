@@ -118,6 +118,7 @@ def test_the_graph_takes_just_what_it_uses(tmp_path: Path, kind: str) -> None:
     [
         ("mpnet", {"relative_attention_num_buckets": 16}, "16 buckets of distances"),
         ("xlm-roberta", {"is_decoder": True}, "describes a decoder"),
+        ("distilbert", {"is_causal": True}, "describes a decoder"),
         ("distilbert", {"activation": "snake"}, "activation 'snake' is not supported"),
     ],
     ids=str,

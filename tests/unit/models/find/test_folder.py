@@ -639,3 +639,17 @@ def test_a_folder_for_tests_of_a_builder(tmp_path: Path, context: HostContext) -
     assert read_model(folder, context=context) == ingest(str(folder), context=context)
     with pytest.raises(ModelError, match="is not a folder"):
         read_model(tmp_path / "nothing", context=context)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [({"n_layers": 7}, "num_hidden_layers 2 and n_layers 7"), ({"dim": HIDDEN, "n_head": None}, "")],
+)
+def test_a_number_that_config_says_twice(
+    model: Path, context: HostContext, fields: dict[str, Any], words: str
+) -> None:
+    write_json(model / "config.json", {**CONFIG, "num_hidden_layers": 2, **fields})
+    if words:
+        assert words in refused(model, context).message
+    else:
+        ingest(str(model), context=context)
