@@ -11,8 +11,9 @@ from edgepack.doctor.halves import Vectors
 from edgepack.doctor.subject import Deadline, as_vectors, embedding_of
 from edgepack.errors import MissingToolError, SubjectError, ToolError, UsageError
 
-SECONDS = 120.0
-"""For one run."""
+SECONDS, LARGEST_ANSWER, MOST_LINES = 120.0, 32 << 20, 1 << 21
+"""For one run: 200 vectors of 4,096 numbers are 18 MB, and as many lines if each number has its own."""
+HINT = "it must read one object with `text` per line on standard input, and write one with `embedding`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,16 +30,16 @@ class Program:
     def embed(self, texts: Sequence[str]) -> Vectors:
         given = [" ".join(text.splitlines()) if self.lines else json.dumps({"text": text}) for text in texts]
         seconds = min(SECONDS, self.deadline.left())
+        asked = "".join(f"{line}\n" for line in given).encode(errors="replace")
         try:
-            said = tools.run_tool(self.command, input="".join(f"{line}\n" for line in given), timeout=seconds)
-        except (MissingToolError, ToolError, OSError) as error:
-            # Stopped by the deadline, where it is over now.
-            self.deadline.left()
-            first, _, rest = str(error).partition("\n")
-            raise SubjectError(
-                f"{first} {rest.splitlines()[-1]}" if rest else first,
-                hint="it must read one object with `text` per line on standard input, and write one with `embedding`",
-            ) from error
+            done = tools.exchange(self.command, input=asked, seconds=seconds, most=LARGEST_ANSWER)
+        except (MissingToolError, ToolError) as error:
+            raise SubjectError(str(error), hint=HINT) from error
+        # Stopped by the deadline, where it is over now.
+        self.deadline.left()
+        if why := _failure(done, seconds):
+            raise SubjectError(f"{self.command[0]} {why}", hint=HINT)
+        said = done.output.decode(errors="replace")
         return as_vectors(_answers(said), len(texts), self.command[0])
 
 
@@ -51,6 +52,23 @@ def parse_command(words: str, *, lines: bool, deadline: Deadline | None = None) 
     if not command:
         raise UsageError("--command names no program")
     return Program(command=command, lines=lines, deadline=deadline or Deadline())
+
+
+def _failure(done: tools.Exchanged, seconds: float) -> str | None:
+    """Why the program has not answered, in words."""
+    if done.stopped == "time":
+        return f"did not finish within {seconds:g} s"
+    if done.stopped == "output" or done.output.count(b"\n") > MOST_LINES:
+        return f"wrote more than {LARGEST_ANSWER >> 20} MiB, or {MOST_LINES} lines"
+    if done.code == 0:
+        return None
+    last = done.messages[-1000:].decode(errors="replace").strip().splitlines()[-1:]
+    return " ".join(
+        (
+            f"failed with exit code {done.code}:" if done.code > 0 else f"was ended by signal {-done.code}:",
+            *last,
+        )
+    ).rstrip(":")
 
 
 def _answers(said: str) -> list[Any]:

@@ -254,6 +254,17 @@ def test_a_bad_program_is_two_lines(tmp_path: Path, body: str, error: str) -> No
     assert failed.value.hint
 
 
+@pytest.mark.tools("python")
+def test_a_program_that_does_not_stop_writing_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all that it started; it had filled the disk."""
+    monkeypatch.setattr("edgepack.doctor.program.LARGEST_ANSWER", 1 << 20)
+    body = "import subprocess\nsubprocess.run([sys.executable, '-c', 'while True: print(1)'])"
+    with pytest.raises(SubjectError, match="wrote more than 1 MiB"):
+        parse_command(program(tmp_path, body), lines=False).embed(TEXTS)
+
+
 def test_a_program_that_is_not_there() -> None:
     with pytest.raises(UsageError, match="No closing quotation"):
         parse_command("a 'b", lines=False)
