@@ -17,7 +17,7 @@ from tests.support.bubblewrap import bubblewrap
 
 from edgepack import tools
 from edgepack.console import Story
-from edgepack.errors import EdgepackError, ToolError, UsageError
+from edgepack.errors import DiskFullError, EdgepackError, ToolError, UsageError
 from edgepack.files.elf import interpreter
 from edgepack.files.store import Store, default_root
 from edgepack.plugins.context import host_context
@@ -25,7 +25,7 @@ from edgepack.verifier.confined import program as program_module
 from edgepack.verifier.confined import sandbox as module
 from edgepack.verifier.confined.found import find_sandbox
 from edgepack.verifier.confined.limits import RunLimits
-from edgepack.verifier.confined.program import Ended, confine
+from edgepack.verifier.confined.program import LAUNCHER, Ended, confine
 from edgepack.verifier.confined.sandbox import KINDS, Kind, Sandbox, view_of
 
 pytestmark = pytest.mark.tools("python", "bash")
@@ -600,6 +600,24 @@ def test_a_launcher_that_does_not_end_is_ended_itself(
             work=tmp_path,
             limits=RunLimits(seconds=0.1),
         )
+
+
+def test_a_disk_that_is_full_is_said_so(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that the program cannot be started."""
+    full = tmp_path / "launcher.py"
+    full.write_text("raise SystemExit(1)")
+    monkeypatch.setattr(program_module, "LAUNCHER", full)
+    monkeypatch.setattr(program_module, "free_bytes", lambda place: 0)
+    with pytest.raises(DiskFullError, match="no space left"):
+        confine(["true"], bundle, sandbox=None, view=view_of([bundle]), work=tmp_path)
+    # Its output had no room.
+    full.write_text(
+        LAUNCHER.read_text().replace("at += os.write(", "raise OSError(28, 'No space left') or (")
+    )
+    with pytest.raises(DiskFullError, match="no space left"):
+        confine(["echo", "a"], bundle, sandbox=None, view=view_of([bundle]), work=tmp_path)
 
 
 def test_a_host_without_any(monkeypatch: pytest.MonkeyPatch) -> None:

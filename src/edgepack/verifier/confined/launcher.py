@@ -101,6 +101,8 @@ class Process:
         self.addresses, self.pages = int(words[20]), int(words[21])
 
 
+FULL = (28, 122)
+"""What the system says of a disk, and of a quota."""
 ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 PIECE = 1 << 16
 libc = ctypes.CDLL(None, use_errno=True)
@@ -196,9 +198,9 @@ def main(file: str) -> None:
         stopped = watch(child, started, output, task)
         ended = reap(child, killed=stopped is not None)
         output.copy_rest()
-    except OSError as error:  # of a disk that is full
+    except OSError as error:
         reap(child, killed=True)
-        finish(task, {"failed": f"write its output: {error.strerror}"})
+        finish(task, {"failed": f"write its output: {error.strerror}", "full": error.errno in FULL})
         return
     if stopped is None and output.too_much():
         stopped = "output"

@@ -12,11 +12,14 @@ from pathlib import Path
 
 from edgepack import tools
 from edgepack.context import Progress
+from edgepack.files.store import default_root, disk_full, free_bytes
 from edgepack.verifier.confined.limits import Limit, RunLimits
 from edgepack.verifier.confined.sandbox import SCRATCH, Sandbox, View
 
 MOST_MESSAGES = 1 << 20
 """Letters of messages that are kept, the last ones: who shows them looks at each."""
+ROOM = 1 << 16
+"""Bytes of a disk that is not full."""
 LAUNCHER = Path(__file__).with_name("launcher.py")
 ENVIRONMENT = {
     "HOME": "/tmp",
@@ -95,7 +98,9 @@ def confine(
         try:
             outcome = marshal.loads(Path(place, "outcome").read_bytes())
         except OSError:
-            return Ended(output=done.output, messages=done.messages, code=done.code, refused="it was ended")
+            outcome = {"failed": "it was ended", "code": done.code, "full": free_bytes(Path(place)) < ROOM}
+        if outcome.get("full"):
+            raise disk_full(Path(place), cache=default_root())
     return Ended(
         output=done.output,
         messages=done.messages[-MOST_MESSAGES:],
