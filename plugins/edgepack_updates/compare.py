@@ -21,6 +21,7 @@ from edgepack.verifier.trusted_bundles import may_run, runner_for
 
 Vectors = NDArray[np.float32]
 TOP = 10
+OUTPUTS = {"sparse": "sparse weights", "multi_vector": "vectors of tokens"}
 GLOSSES, WORDS = 2000, 500
 """Of the retrieval task, as the full gate has it."""
 
@@ -95,11 +96,25 @@ def _sources(manifest: Mapping[str, Any], *, tokenizer: bool) -> str:
     return ", ".join(f"{path} {sha256[:12]}…" for path, sha256 in sorted(chosen.items()))
 
 
+def further_outputs(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Words for each output beside, or in the place of, one vector a text."""
+    said = manifest["model"].get("outputs") or {}
+    return tuple(words for key, words in OUTPUTS.items() if said.get(key))
+
+
 def _runtime(manifest: Mapping[str, Any]) -> str:
     found = manifest["runtime"]
     if not found:
         return "none"
     return f"{found.get('name', 'ONNX Runtime')} {found['version']} ({found['kind']})"
+
+
+def _module(manifest: Mapping[str, Any]) -> str:
+    """The digest of the user's module around the model."""
+    named = manifest["runner"].get("module")
+    return ", ".join(
+        f"{file['sha256'][:12]}…" for file in manifest["files"] if named and file["path"] == named
+    )
 
 
 _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
@@ -120,6 +135,8 @@ _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
     "scores by": lambda manifest: manifest["model"].get("activation", ""),
     "before queries": lambda manifest: manifest["model"].get("prefixes", {}).get("query", ""),
     "before passages": lambda manifest: manifest["model"].get("prefixes", {}).get("passage", ""),
+    "further outputs": lambda manifest: ", ".join(further_outputs(manifest)),
+    "module": _module,
     "runtime": _runtime,
     "program": lambda manifest: manifest["runner"].get("kind"),
     "embedder": lambda manifest: manifest["model"].get("embedder", "")[:12],

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from edgepack.api.kit import Word
 from edgepack.records.report import Scores
-from edgepack_updates.compare import Drift
+from edgepack_updates.compare import Drift, further_outputs
 
 AGREE = 0.9999
 """Lowest cosine of vectors that are the same to 1e-4, as for ``model.embedder``."""
@@ -23,6 +23,10 @@ ALIKE = "not decided: the built-in texts have {} that are the same to 1e-4, but 
 PRUNED = "one bundle has fewer tokens, and texts with others"
 CUT = "one bundle cuts texts at {} tokens, and longer ones"
 SPLIT = "the tokenizers are of other files, and texts that they split otherwise"
+MODULE = "the modules are other files, and texts that they change otherwise"
+UNKNOWN = "the embedder ids differ for no cause that is listed, and texts that it concerns"
+NO_CAUSES = {"bundle", "model", "program", "embedder"}
+"""Settings that no vector depends on."""
 SAME_BITS = "the same bits: one index serves both"
 _NOUNS = {None: "embeddings", "rank": "ranking", "classes": "classifying"}
 Outcome = Literal["same", "mixed", "rebuild", "undecided"]
@@ -56,6 +60,13 @@ def reasons(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
             "vectors are "
             + ("scaled to length 1 now" if other["normalize"] else "no longer scaled to length 1")
         )
+    # Who has vectors alone in an index may go on to a model that gives more.
+    if one.get("outputs") != other.get("outputs") and (
+        one.get("outputs") or not other["outputs"].get("dense")
+    ):
+        found.append(
+            "what it gives beside, or in the place of, a vector is read otherwise now (model.outputs)"
+        )
     before, after = (each.get("prefixes", {}).get("passage", "") for each in (one, other))
     if before != after:
         found.append(f"before passages goes {after!r} now, not {before!r}")
@@ -80,16 +91,17 @@ def judge(
         begins = "not to be exchanged" if scored else "rebuild the index"
         return Verdict(outcome="rebuild", says=f"{begins}: {'; '.join(why)}", why=why)
     if drift.scores is not None:
-        return _of_scores(drift.scores, differs, _missed(old, new, differs))
+        return _of_scores(drift.scores, differs, _missed(old, new, differs, said_by))
     # A cosine does not see it, and an index by inner products does.
     if drift.min_cosine >= AGREE and not drift.length_change <= LENGTH:
         says = f"rebuild the index: lengths of vectors change by up to {drift.length_change:.1%}"
         return Verdict(outcome="rebuild", says=says, why=_causes(differs))
     if drift.by == "golden":
         return _unmeasured(old, new, drift, said_by)
-    if _same_bits(old, new) and drift.same_bits:
+    if _same_bits(old, new) and drift.same_bits and not _outputs(old, new, said_by):
         return Verdict(outcome="same", says=SAME_BITS)
-    if drift.min_cosine >= AGREE and (missed := _missed(old, new, differs)):
+    missed = _missed(old, new, differs, said_by)
+    if drift.min_cosine >= AGREE and missed:
         says = ALIKE.format("vectors", missed)
         return Verdict(outcome="undecided", says=says, why=_causes(differs))
     if drift.min_cosine >= AGREE:
@@ -98,8 +110,12 @@ def judge(
     cosines = f"cosine {drift.mean_cosine:.4f}, lowest {drift.min_cosine:.4f}"
     found = f"a new query finds {drift.top10_kept:.1%} of its ten nearest texts in it ({cosines})"
     causes = _causes(differs)
+    if drift.top10_kept >= KEPT and (outputs := _outputs(old, new, said_by)):
+        return Verdict(
+            outcome="undecided", says=f"not decided: {outputs} were not compared; {found}", why=causes
+        )
     if drift.top10_kept >= KEPT:
-        if missed := _missed(old, new, differs):
+        if missed:
             found += f"; {missed} were not compared"
         return Verdict(outcome="mixed", says=f"the index can stay, with a loss: {found}", why=causes)
     of = f" ({', '.join(causes)})" if causes else ""
@@ -112,14 +128,29 @@ def _same_bits(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return len(one) == len(other) == 1 and not (one | other) & {None, ""}
 
 
-def _missed(old: Mapping[str, Any], new: Mapping[str, Any], differs: Mapping[str, Any]) -> str:
-    """Texts that the two make other tokens of, and that are not among the built-in ones; empty where there are none."""
+def _missed(
+    old: Mapping[str, Any], new: Mapping[str, Any], differs: Mapping[str, Any], said_by: Sequence[Word]
+) -> str:
+    """Words for other outputs, and for texts that the two read otherwise and that the built-in ones do not stand for; empty where there are none."""
     if _other_tokens(old, new):
         return PRUNED
     longest = [each["model"].get("max_length") for each in (old, new)]
     if longest[0] != longest[1]:
         return CUT.format(min(filter(None, longest)))
-    return SPLIT if "tokenizer" in differs else ""
+    if "tokenizer" in differs:
+        return SPLIT
+    if "module" in differs:
+        return MODULE
+    unexplained = "embedder" in differs and not differs.keys() - NO_CAUSES
+    return _outputs(old, new, said_by) or (UNKNOWN if unexplained else "")
+
+
+def _outputs(old: Mapping[str, Any], new: Mapping[str, Any], said_by: Sequence[Word]) -> str:
+    """Outputs that an index may be of and that were not compared; those of one embedder, by a word that counts, are the same."""
+    embedders = {each["model"].get("embedder") or None for each in (old, new)}
+    if len(embedders) == 1 and None not in embedders and all(word.counts for word in said_by):
+        return ""
+    return " and ".join(further_outputs(old))
 
 
 def _other_tokens(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

@@ -18,14 +18,14 @@ from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.errors import BundleError, CannotRunHere, SignatureError
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
-from edgepack.records.word import MAKER
+from edgepack.records.word import HERE, MAKER
 from edgepack.signing.signatures import sign_path
 from edgepack.testing.script import HAS
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.tasks.wordnet import Task
 from edgepack.verifier.trusted_bundles import remember
 from edgepack_updates import compare
-from edgepack_updates.compare import _READ, Drift, _said, measure_drift
+from edgepack_updates.compare import _READ, Drift, _said, changes, measure_drift
 from edgepack_updates.difference import difference, opened
 from edgepack_updates.show import as_json, render
 from edgepack_updates.verdict import judge
@@ -175,6 +175,74 @@ def test_texts_that_the_built_in_ones_do_not_stand_for(made: Make, context: Host
     ).verdict
     assert (
         found.outcome == "undecided" and "scores that are the same to 1e-4, but one bundle cuts" in found.says
+    )
+
+
+SPARSE = {"of": "tokens", "size": 60, "skip": [0]}
+TOKENS = {"dimension": 4, "first": 1, "query": {}, "document": {"length": 14}}
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [{"dense": True, "sparse": SPARSE, "multi_vector": TOKENS}, {"dense": False, "multi_vector": TOKENS}],
+)
+@pytest.mark.parametrize("noise", [0, 1e-5, 0.02])
+def test_outputs_beside_vectors_are_the_same_by_one_embedder_alone(
+    made: Make, context: HostContext, outputs: dict[str, Any], noise: float
+) -> None:
+    """Vectors of the built-in texts say nothing of them."""
+    said: dict[str, Any] = {"outputs": outputs, "embedder": "1", "vectors_sha256": "2"}
+    old = made("old", **said)
+    found = verdict(old, made("new", noise=noise, **{**said, "embedder": "3"}), context)
+    theirs = judge(old.manifest, old.manifest, found.drift, {}, said_by=(HERE, MAKER))
+    for each in (found.verdict, theirs):
+        assert each.outcome == "undecided" and "vectors of tokens were not compared" in each.says
+    if noise < 0.01:
+        assert verdict(old, made("same", noise=noise, **said), context).verdict.outcome == "same"
+    for where, other in (
+        ("marker", {**outputs, "multi_vector": {**TOKENS, "query": {"marker": 5}}}),
+        ("length", {**outputs, "multi_vector": {**TOKENS, "document": {"length": 9}}}),
+        ("none", {"dense": True}),
+    ):
+        read = verdict(old, made(where, noise=noise, **{**said, "outputs": other}), context).verdict
+        assert read.outcome == "rebuild" and "is read otherwise now" in read.says
+
+
+def test_an_index_of_vectors_may_go_on_to_a_model_that_gives_more(made: Make, context: HostContext) -> None:
+    old, new = made("old", embedder="1"), made("new", embedder="2", outputs={"dense": True, "sparse": SPARSE})
+    found = verdict(old, new, context)
+    assert found.verdict.outcome == "same"
+    assert ("further outputs", "nothing", "sparse weights") in [
+        (each.what, each.old, each.new) for each in found.changes
+    ]
+    assert verdict(new, old, context).verdict.outcome == "rebuild"
+
+
+def test_another_module_changes_other_texts_than_the_built_in_ones(made: Make, context: HostContext) -> None:
+    old, new = (made(where, embedder=where).manifest for where in ("1", "2"))
+    found = [
+        {
+            **each,
+            "runner": {**each["runner"], "module": "hooks.py"},
+            "files": [*each["files"], {"path": "hooks.py", "sha256": sha * 64}],
+        }
+        for each, sha in ((old, "3"), (new, "4"))
+    ]
+    near = Drift(by="programs", texts=212, mean_cosine=1, min_cosine=1, largest_difference=0)
+    for one, other in (found, (old, found[1])):
+        differs = {each.what: each for each in changes(one, other)}
+        assert "module" in differs
+        said = judge(one, other, near, differs, said_by=())
+        assert said.outcome == "undecided" and "the modules are other files" in said.says
+
+
+def test_ids_that_differ_for_no_cause_that_is_shown_decide_nothing(made: Make, context: HostContext) -> None:
+    old = made("old", embedder="1")
+    found = verdict(old, made("new", noise=1e-5, embedder="2"), context).verdict
+    assert found.outcome == "undecided" and "for no cause that is listed" in found.says
+    assert (
+        verdict(old, made("other", noise=1e-5, embedder="2", recipe="int4"), context).verdict.outcome
+        == "same"
     )
 
 
