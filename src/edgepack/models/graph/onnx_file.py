@@ -1,6 +1,6 @@
 """A ready-made ONNX file, looked at from outside: is it one, what does it need beside it, how long are its vectors?"""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -47,6 +47,18 @@ def _is_text(message: Any) -> bool:
     return True
 
 
+def tensors_of(message: Any) -> Iterator[Any]:
+    """All tensors of a message, wherever it keeps them: initializers, sparse ones, attributes, branches, functions."""
+    for field, value in message.ListFields():
+        if field.type != field.TYPE_MESSAGE:
+            continue
+        for each in value if hasattr(value, "__len__") else [value]:
+            if each.DESCRIPTOR.name == "TensorProto":
+                yield each
+            else:
+                yield from tensors_of(each)
+
+
 def _not_onnx(path: Path) -> ModelError:
     return ModelError(
         f"{path.name} is not an ONNX model", hint="it may be damaged or not downloaded whole; fetch it again"
@@ -60,7 +72,7 @@ def external_locations(path: Path) -> tuple[str, ...]:
     """
     locations = {
         entry.value
-        for tensor in read_graph(path).graph.initializer
+        for tensor in tensors_of(read_graph(path))
         for entry in tensor.external_data
         if entry.key == "location"
     }

@@ -616,6 +616,33 @@ def test_a_graph_without_its_weights(model: Path, context: HostContext) -> None:
     assert {"big.onnx", "big.onnx_data"} <= set(listed)
 
 
+def with_constants(file: Path, place: str) -> Path:
+    """A graph whose table, one of its branches' and one of its functions' constants lie in files."""
+
+    def outside(name: str) -> onnx.NodeProto:
+        tensor = onnx.TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[1])
+        tensor.data_location = TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value=f"{place}{name}")
+        return helper.make_node("Constant", [], [name], value=tensor)
+
+    graph = onnx.load(file)
+    branch = helper.make_graph([outside("branch")], "b", [], [])
+    graph.graph.node.extend([outside("table"), helper.make_node("If", ["x"], ["y"], then_branch=branch)])
+    graph.functions.append(helper.make_function("own", "F", [], ["function"], [outside("function")], []))
+    onnx.save(graph, file)
+    return file
+
+
+def test_constants_in_files_are_part_of_a_graph(model: Path, context: HostContext) -> None:
+    file = with_constants(write_onnx(model / "big.onnx"), "")
+    assert "keeps its weights in branch" in refused(file, context).message
+    for name in ("branch", "function", "table"):
+        (model / name).write_bytes(bytes(4))
+    listed = {each.path for each in ingest(str(file), context=context).files}
+    assert {"big.onnx", "branch", "function", "table"} <= listed
+    assert "points outside" in refused(with_constants(write_onnx(file), "/etc/"), context).message
+
+
 def test_a_graph_with_weights_elsewhere(model: Path, context: HostContext) -> None:
     graph = write_onnx(model / "big.onnx", external="../../etc/passwd")
     assert "points outside the model's folder" in refused(graph, context).message
