@@ -49,6 +49,18 @@ def test_a_module_of_sentence_transformers(
     assert {file.path for file in source.files} >= {"modules.json", f"{place}/tokenizer.json".strip("/")}
 
 
+@pytest.mark.parametrize("place", [".", "./", "./."])
+def test_a_module_in_the_models_own_folder(tmp_path: Path, context: HostContext, place: str) -> None:
+    """As model2vec writes modules.json."""
+    folder = write_model2vec(tmp_path / "model", modules=True)
+    rows = [{"path": place, "type": "sentence_transformers.models.StaticEmbedding"}]
+    write_json(
+        folder / "modules.json",
+        [*rows, {"path": "1_Normalize", "type": "sentence_transformers.models.Normalize"}],
+    )
+    assert ingest(str(folder), context=context).weights == folder / "model.safetensors"
+
+
 def test_a_text_is_cut_where_the_tokenizer_cuts_it(tmp_path: Path, context: HostContext) -> None:
     folder = write_module(tmp_path / "model")
     cut = {"max_length": 7, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}

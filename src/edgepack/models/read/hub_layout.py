@@ -13,6 +13,8 @@ PICKLED = "pytorch_model.bin"
 SHARD_INDEX, PICKLED_INDEX = "model.safetensors.index.json", "pytorch_model.bin.index.json"
 WEIGHTS = (SAFETENSORS, SHARD_INDEX, PICKLED, PICKLED_INDEX)
 """What tensors are read from, the likeliest first."""
+ADAPTER = "adapter_config.json"
+ADAPTER_WEIGHTS = frozenset(("adapter_model.safetensors", "adapter_model.bin"))
 ORT_SUFFIX = ".ort"
 GGUF_SUFFIX = ".gguf"
 
@@ -110,10 +112,15 @@ def require_tokenizer(names: Iterable[str], model: str) -> None:
 def require_model(names: Iterable[str], model: str) -> None:
     """Raise ``UnsupportedModelError`` for what belongs to another model, is in another program's format, or was made of a model."""
     there = set(names)
-    if "adapter_config.json" in there and "config.json" not in there:
+    if ADAPTER in there and "config.json" not in there:
         raise UnsupportedModelError(
             f"{model} is an adapter (LoRA) for another model",
             hint="unpack it, and name its folder: edgepack merges the two where adapter_config.json names the other",
+        )
+    if ADAPTER in there and not ADAPTER_WEIGHTS.isdisjoint(there):
+        raise UnsupportedModelError(
+            f"{model} holds an adapter (LoRA) and weights beside it: transformers takes the adapter and the base model that it names, others the weights",
+            hint=f"take {ADAPTER} away, or the weights: edgepack then merges the adapter into its base model",
         )
     if "manifest.json" in there and "tokenizer.json" not in there:
         raise UnsupportedModelError(

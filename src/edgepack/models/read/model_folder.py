@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgepack.errors import ModelError
@@ -103,7 +103,7 @@ class ModelFolder:
         names = [each["name"] for each in said if isinstance(each.get("name"), str)]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ModelError(f"{MODULES} has two modules of the name {twice!r}", hint=EDITED)
-        found = (Module(type=str(each["type"]), folder=str(each.get("path", ""))) for each in said)
+        found = (Module(type=str(each["type"]), folder=_place(str(each.get("path", "")))) for each in said)
         return tuple(each for each in found if each.kind != _IDLE)
 
     @property
@@ -120,3 +120,9 @@ class ModelFolder:
     def transformer(self) -> Mapping[str, Any]:
         """The content of that file."""
         return self.optional(self.transformer_file)
+
+
+def _place(path: str) -> str:
+    """A folder below the model's, without ``.``; one that leads out of it stays as it is."""
+    parts = PurePosixPath(path).parts
+    return path if ".." in parts or path.startswith("/") else "/".join(parts)

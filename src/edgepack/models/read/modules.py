@@ -72,7 +72,7 @@ def read_modules(folder: ModelFolder) -> Modules | None:
         return None
     _require_known(folder.modules)
     transformer, *behind = folder.modules
-    if transformer.folder.strip("./"):
+    if transformer.folder:
         raise UnsupportedModelError(
             f"the weights lie in {transformer.folder}, as sentence-transformers before 2.0 wrote them",
             hint="load and save the model once with a current sentence-transformers",

@@ -66,7 +66,7 @@ def is_static(folder: ModelFolder) -> bool:
 def static_folder(folder: ModelFolder, names: Iterable[str], model: str) -> str:
     """Subfolder with table and tokenizer, of a model's folder that has (or is to have) files of these names: the one that modules.json
     names, before sentence-transformers 5.0 ``0_StaticEmbedding/``, or the folder itself. Raises ``ModelError``."""
-    place = folder.modules[0].folder.strip("/") if folder.modules else ""
+    place = folder.modules[0].folder if folder.modules else ""
     place += "/" * bool(place)
     if {f"{place}model.safetensors", f"{place}tokenizer.json"} <= set(names):
         return place

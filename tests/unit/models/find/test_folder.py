@@ -680,3 +680,12 @@ def test_a_number_that_config_says_twice(
         assert words in refused(model, context).message
     else:
         ingest(str(model), context=context)
+
+
+def test_an_adapter_beside_whole_weights_is_refused(model: Path, context: HostContext) -> None:
+    write_json(model / "adapter_config.json", {"base_model_name_or_path": "tiny/bert"})
+    ingest(str(model), context=context)
+    write_safetensors(model / "adapter_model.safetensors")
+    error = refused(model, context)
+    assert "holds an adapter (LoRA) and weights beside it" in error.message
+    assert "take adapter_config.json away, or the weights" in str(error.hint)
