@@ -1,11 +1,10 @@
 """Checking a bundle that was made earlier, perhaps elsewhere."""
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from edgepack.bundles.archive import lies_beside, unpack_bundle
 from edgepack.bundles.golden import digest_of
@@ -13,7 +12,14 @@ from edgepack.bundles.manifest import open_bundle
 from edgepack.device.check import DeviceCheck, verify_on
 from edgepack.device.describe import describe
 from edgepack.device.fit import fits
-from edgepack.device.record import kept_results, proof_at, record_file_of, require_device, write_record
+from edgepack.device.record import (
+    falls_short,
+    kept_results,
+    proof_at,
+    record_file_of,
+    require_device,
+    write_record,
+)
 from edgepack.device.session import Address, open_session
 from edgepack.errors import (
     BundleError,
@@ -31,17 +37,18 @@ from edgepack.plugins.checks import forms_of, require_sound
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription, DeviceFailure, DeviceProof, DeviceResult, OnDevices
-from edgepack.records.figures import LIMITS
 from edgepack.records.model import ModelSource
 from edgepack.records.report import Verification
 from edgepack.records.target import UNSAID, GateLevel, ModelOptions, Reading
 from edgepack.signing.keys import PrivateKey, PublicKey
 from edgepack.signing.signatures import (
     Signed,
+    is_signed_file,
     require_numbers,
     require_signed,
     require_signed_file,
     require_version,
+    sign_file,
     signature_of,
 )
 from edgepack.terminal_text import foreign
@@ -51,7 +58,9 @@ from edgepack.verifier.command import has_provider
 from edgepack.verifier.confined.module_process import module_of
 from edgepack.verifier.copies import linked_copy, require_used_files
 from edgepack.verifier.facts import (
+    OWN_LIMITS,
     given_by_bundle,
+    limits_of,
     not_asked,
     require_facts,
     require_precision,
@@ -72,18 +81,6 @@ NOT_RUN = (
     "its files are as its manifest lists them, but it was not made on this machine, and its program was not run; "
     "--run runs it, in a sandbox where this host has one"
 )
-
-OWN_LIMITS = ModelOptions(
-    min_cosine=0.985,
-    min_worst_cosine=0.95,
-    min_agreement=0.9,
-    min_top10=0.9,
-    min_batch_cosine=0.999,
-    min_long_cosine=0.95,
-    min_processor_cosine=0.99,
-)
-"""What a bundle from elsewhere is held to where nobody says otherwise: what built-in targets ask of int8 models, and limits of the
-lowest cosines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,11 +300,15 @@ def _proof(
     """``known``: it was proved at this very address, and a record of ours need not be made again."""
     label, path = built.label, built.path
     try:
+        asked, file = VerifyOptions(model=built.model), record_file_of(path, bundle.name)
         public = None if sign is None else sign.public
-        kept = kept_results(record_file_of(path, bundle.name), bundle, key=public, store=context.store)
-        if known and any(each.id == at.id and each.status == "passed" for each in kept):
+        kept = kept_results(file, bundle, key=public, store=context.store)
+        limits = _options(bundle, asked, context)
+        if known and any(each.id == at.id and not falls_short(each, limits) for each in kept):
+            if sign is not None and not is_signed_file(file, sign.public):
+                sign_file(file, sign)
             return DeviceProof(label=label, device=at.id, state="up to date")
-        made = verify_on_devices(path, [at], VerifyOptions(model=built.model), sign=sign, context=context)
+        made = verify_on_devices(path, [at], asked, sign=sign, context=context)
     except EdgepackError as error:
         return DeviceProof(
             label=label, device=at.id, state="failed", reason=error.message, exit_code=error.exit_code
@@ -444,12 +445,6 @@ def _origin(bundle: Bundle, context: HostContext) -> str:
         f"the bundle says that its model is {origin}, and edgepack does not fetch what a foreign bundle names",
         hint=f"name the model: --model {origin}, or a folder that holds it",
     )
-
-
-def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
-    """Limits that a bundle was held to, from its manifest."""
-    gate = manifest["gate"]
-    return ModelOptions(**{key: gate[key] for key in ("gate", *LIMITS) if key in gate})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -149,7 +149,7 @@ def build(
     ``project`` is the project file; ``None``: that of the current folder. ``only`` names models, targets or ``MODEL:TARGET``. ``shard`` is
     one part of several, ``"3/8"``. ``jobs`` is the number of bundles at once, in processes of their own: a script that says more than 1 has its
     calls below ``if __name__ == "__main__":``. ``executor`` and ``scheduler`` name a plugin's workers, ``store`` the store to share with them. ``key`` is the file of a
-    private key, ``password`` its password: bundles and archives are signed with it, packages are not.
+    private key, ``password`` its password: bundles are signed with it, and archives, packages and reports beside them.
     """
     from edgepack.project.build import Workforce, build_cells
     from edgepack.project.file import find_project
@@ -406,9 +406,10 @@ def _asked(
     **others: Any,
 ) -> VerifyOptions:
     """How a bundle is verified: by the limits, and with the module, of a target that the caller names."""
-    from edgepack.finished_bundle import OWN_LIMITS, VerifyOptions
+    from edgepack.finished_bundle import VerifyOptions
     from edgepack.plugins.host import plugins_of_process
     from edgepack.signing.keys import load_public
+    from edgepack.verifier.facts import OWN_LIMITS
 
     named = None if target is None else plugins_of_process().target(str(target))
     limits = None if named is None else named.model

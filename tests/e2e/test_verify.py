@@ -14,12 +14,13 @@ from tests.support.quick import quick
 
 from edgepack.console import Story
 from edgepack.errors import BundleError, ModelError, VerificationError
-from edgepack.finished_bundle import NOT_RUN, VerifyOptions, limits_of, verify_again
+from edgepack.finished_bundle import NOT_RUN, VerifyOptions, verify_again
 from edgepack.plugins.context import host_context
 from edgepack.records.bundle import Bundle
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.confined.found import find_sandbox
+from edgepack.verifier.facts import limits_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.builds("of a tiny model, so that verifying takes little")]
 

@@ -17,8 +17,8 @@ from edgepack.bundles.manifest import open_bundle
 from edgepack.bundles.place import held_place
 from edgepack.console import Story
 from edgepack.project.state_file import REMEMBERED
-from edgepack.signing.keys import load_private, new_keys
-from edgepack.signing.signatures import sign_bundle
+from edgepack.signing.keys import load_private, load_public, new_keys
+from edgepack.signing.signatures import require_signed_file, sign_bundle
 
 pytestmark = pytest.mark.tools("env", "python")
 
@@ -145,21 +145,29 @@ def test_other_texts_to_calibrate_with_are_a_change(
     assert states(dry_run=True)["one"] == "to be made"
 
 
+@pytest.mark.parametrize("before", ["killed", "signed"])
 def test_what_is_made_is_signed_and_what_is_up_to_date_stays_so(
-    states: Callable[..., dict[str, str]], tmp_path: Path
+    states: Callable[..., dict[str, str]], tmp_path: Path, before: str
 ) -> None:
     """`states` fills the folder with an unsigned bundle first; another key signs it anew."""
-    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
+    project = '[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\npackages = ["deb"]\n'
+    (tmp_path / "edgepack.toml").write_text(project)
     keys = [new_keys(tmp_path / name, password=None) for name in ("team", "other")]
     bundle = tmp_path / "dist/one-kiosk-one"
     assert states() == {"one": "made"}
-    # As a run leaves it that is killed while it packs the archive.
-    sign_bundle(open_bundle(bundle), load_private(keys[0][0], password=None))
+    if before == "killed":
+        # As a run leaves it that is killed while it packs the archive.
+        sign_bundle(open_bundle(bundle), load_private(keys[0][0], password=None))
+    else:
+        python_api.sign(bundle, key=keys[0][0])
+    (package,) = bundle.parent.glob("*.deb")
     signed = []
     for private, public in (keys[0], keys[0], keys[1]):
         made = python_api.build(tmp_path / "edgepack.toml", offline=True, key=private)
         assert [each.state for each in made] == ["up to date"]
-        for what in (bundle, bundle.with_name(f"{bundle.name}.tar.zst")):
+        for what in (bundle, bundle.with_name(f"{bundle.name}.tar.zst"), package):
             assert python_api.check_signature(what, key=public).name == bundle.name
+        for name in ("report", "provenance"):
+            assert require_signed_file(bundle.with_name(f"{bundle.name}.{name}.json"), load_public(public))
         signed.append((bundle / "signature.sigstore.json").stat().st_mtime_ns)
     assert signed[0] == signed[1] != signed[2]

@@ -16,7 +16,6 @@ from edgepack.device.record import record_file_of
 from edgepack.device.session import Address, parse_address
 from edgepack.errors import BundleError, ProofError, UsageError, VerificationError
 from edgepack.finished_bundle import (
-    OWN_LIMITS,
     Built,
     VerifyOptions,
     _require_other_forms,
@@ -26,7 +25,10 @@ from edgepack.finished_bundle import (
 )
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
-from edgepack.records.target import UNSAID, Reading
+from edgepack.records.target import UNSAID, ModelOptions, Reading
+from edgepack.signing.keys import PrivateKey
+from edgepack.signing.signatures import is_signed_file
+from edgepack.verifier.facts import OWN_LIMITS
 
 SET = {"pooling": "cls", "normalize": False, "prompts": {"query": "q: "}}
 
@@ -71,15 +73,17 @@ class Devices:
     """What answers at each address; ``wrong`` are addresses of devices that compute wrongly."""
 
     def __init__(self, folder: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.key: PrivateKey | None
         self.path, self.key, self.context = write_small_bundle(folder / "bundle"), key_in(folder), context
         self.wrong: set[str] = set()
+        self.limits = ModelOptions(min_cosine=0.9)
         self.said = {"exec:one": "A Board 4", "exec:two": "A Board 4"}
         for name, stand_in in {
             "open_session": lambda at, *, context: nullcontext(at),
             "describe": lambda at, *, context: self._described(at),
             "fits": lambda bundle, device: True,
             "_source": lambda *_: (None, ()),
-            "_options": lambda *_: None,
+            "_options": lambda *_: self.limits,
             "verify_on": self._verify,
         }.items():
             monkeypatch.setattr(f"edgepack.finished_bundle.{name}", stand_in)
@@ -115,6 +119,24 @@ def test_a_device_that_fails_keeps_no_proof_of_before(devices: Devices) -> None:
     devices.wrong.add("exec:one")
     assert [devices.prove(force=True), devices.prove()] == ["failed", "failed"]
     assert list(devices.path.parent.glob(f"{record.name}*")) == []
+
+
+def test_a_result_below_the_limits_that_count_now_is_measured_again(devices: Devices) -> None:
+    """As `edgepack verify --on … --target` with lower ones may have written it."""
+    assert [devices.prove(), devices.prove()] == ["passed", "up to date"]
+    devices.limits = ModelOptions(min_cosine=0.999)
+    assert devices.prove() == "passed", "measured again; nothing here judges"
+
+
+def test_a_record_that_is_up_to_date_is_signed(devices: Devices) -> None:
+    key, record = devices.key, record_file_of(devices.path, "bundle")
+    devices.key = None
+    assert devices.prove() == "passed"
+    others = [key, key_in(devices.path.parent, "other")]
+    for devices.key in others:
+        assert devices.key is not None
+        assert devices.prove() == "up to date"
+        assert is_signed_file(record, devices.key.public)
 
 
 def test_a_proof_is_of_the_device_at_that_address(devices: Devices) -> None:

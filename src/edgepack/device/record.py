@@ -287,6 +287,13 @@ def _is_ours(file: Path, bundle: Bundle, store: Store) -> bool:
     return subject == digest(bundle) and found.said_by == HERE
 
 
+def falls_short(result: DeviceResult, limits: ModelOptions) -> str:
+    """Words for why a bundle has not passed on a device by these limits, whatever those were by which it was measured; empty where it has."""
+    if result.status != "passed":
+        return result.verification.reason or result.status
+    return next(iter(shortfalls(result.verification, limits)), "")
+
+
 def require_device(
     file: Path, bundle: Bundle, wanted: str, *, limits: ModelOptions, key: PublicKey | None, store: Store
 ) -> DeviceResult:
@@ -316,14 +323,11 @@ def require_device(
     known = [
         each for each in record.results if machine == each.device.machine or (named and wanted == each.id)
     ]
-    passed = [each for each in known if each.status == "passed" and not shortfalls(each.verification, limits)]
-    if passed:
+    if passed := [each for each in known if not falls_short(each, limits)]:
         return passed[0]
     if known:
-        best = known[0].verification
-        why = best.reason if known[0].status != "passed" else shortfalls(best, limits)[0]
         raise DeviceError(
-            f"{bundle.name} has not passed on {wanted}: {foreign(why)}",
+            f"{bundle.name} has not passed on {wanted}: {foreign(falls_short(known[0], limits))}",
             hint="build it again, or measure it again",
         )
     have = sorted({f"{foreign(each.id)} ({foreign(each.device.machine)})" for each in record.results})

@@ -15,7 +15,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.project.build_cell import make_cell, settle
 from edgepack.project.jobs import Job, Result, failed
 from edgepack.project.matrix import Cell
-from edgepack.project.state_file import signing
+from edgepack.project.state_file import packages_beside, signing
 from edgepack.project.stores import open_shared
 from edgepack.project.workers import elsewhere, in_processes, starting_safely
 from edgepack.recorded.beside import record_beside
@@ -123,34 +123,42 @@ def _one_by_one(orders: Sequence[Job], *, context: HostContext) -> Iterator[tupl
 
 
 def _signed(result: Result, key: PrivateKey | None, context: HostContext) -> Result:
-    """The result with its bundle signed, unless it is signed with this key already; and its report, where that was written here."""
+    """The result with its bundle and what lies beside it signed, unless it is signed with this key already."""
     if key is None or result.path is None or result.state not in ("made", "from the store", "up to date"):
         return result
-    from edgepack.signing.signatures import sign_file, sign_path
+    from edgepack.signing.signatures import is_signed_file, sign_file, sign_path
 
-    if _is_signed(result.path, key.public):
-        return result
+    folder = result.path
+    others = _beside(folder, context)
     try:
-        with signing(result.path):
-            sign_path(result.path, key, force=True, context=context)
-            record = record_beside(result.path, store=context.store)
-            if record is not None and record.said_by == HERE:
-                sign_file(report_file_of(result.path), key)
+        with signing(folder):
+            if not _is_signed(folder, key.public):
+                sign_path(folder, key, force=True, context=context)
+            for file in others:
+                if not is_signed_file(file, key.public):
+                    sign_file(file, key)
     except EdgepackError as error:
         return replace(result, state="failed", error=error)
     return result
 
 
+def _beside(folder: Path, context: HostContext) -> list[Path]:
+    """Packages of a bundle and, where it was written here, its report: what is signed beside it without being changed."""
+    record = record_beside(folder, store=context.store)
+    reports = [report_file_of(folder)] if record is not None and record.said_by == HERE else []
+    return [*packages_beside(folder), *reports]
+
+
 def _is_signed(folder: Path, key: PublicKey) -> bool:
-    """Whether a bundle is signed, and what lies beside it: who signed it before may have been killed in between."""
-    from edgepack.signing.signatures import require_signed, require_signed_file
+    """Whether a bundle is signed, and its archive and provenance: who signed it before may have been killed in between."""
+    from edgepack.signing.signatures import is_signed_file, require_signed
 
     beside = [each for each in (archive_of(folder), provenance_file(folder)) if each.is_file()]
     try:
         require_signed(open_bundle(folder), key)
-        return all(require_signed_file(each, key) for each in beside)
     except SignatureError:
         return False
+    return all(is_signed_file(each, key) for each in beside)
 
 
 def _by_others(orders: Sequence[Job], by: Workforce, *, context: HostContext) -> Iterator[tuple[Job, Result]]:

@@ -85,6 +85,15 @@ def remember(folder: Path, memory: Mapping[str, Any]) -> None:
         temporary.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
+def packages_beside(folder: Path) -> list[Path]:
+    """Packages of a bundle of a project, which lie beside it as they were made."""
+    known = _remembered(folder.parent).get(folder.name)
+    if known is None or not _is_as_made(folder, known):
+        return []
+    beside = {folder.parent / name for name in known["files"]} - {*files_beside(folder), folder / SIGNATURE}
+    return sorted(beside - {signature_of(each) for each in (*beside, *files_beside(folder))})
+
+
 @contextmanager
 def signing(path: Path) -> Iterator[None]:
     """Around the signing of a bundle in its folder, which changes its archive: what was as remembered before is so after it."""

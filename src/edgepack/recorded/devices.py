@@ -9,13 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from edgepack.bundles.manifest import digest
-from edgepack.device.record import DeviceRecord, read_record, record_file_of
+from edgepack.device.record import DeviceRecord, falls_short, read_record, record_file_of
 from edgepack.errors import BundleError
 from edgepack.files.store import Store
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription, DeviceResult, OnDevices
 from edgepack.records.figures import figures_of
 from edgepack.records.report import Report, Section
+from edgepack.records.target import ModelOptions
 from edgepack.signing.keys import PublicKey
 from edgepack.tables import add_row, blocks, megabytes, table
 from edgepack.terminal_text import foreign, foreign_words
@@ -33,13 +34,13 @@ def record_of(bundle: Bundle, *, key: PublicKey | None, store: Store) -> DeviceR
     return record if subject == digest(bundle) else None
 
 
-def with_devices(report: Report, record: DeviceRecord) -> Report:
-    """The report with a section of devices; a bundle that its builder could not verify is verified on the first that it passed on."""
+def with_devices(report: Report, record: DeviceRecord, limits: ModelOptions) -> Report:
+    """The report with a section of devices; a bundle that its builder could not verify is verified on the first that it passed on by these limits."""
     title = "proved on" if record.said_by.counts else "devices, as its maker says"
-    rows = tuple((_who(each), _said(each, counts=record.said_by.counts)) for each in record.results)
+    rows = tuple((_who(each), _said(each, limits, counts=record.said_by.counts)) for each in record.results)
     section = Section(name="devices", title=title, rows=rows)
     verification = report.verification
-    passed = [each for each in record.results if each.status == "passed"]
+    passed = [each for each in record.results if not falls_short(each, limits)]
     if verification.status == "not verified" and passed and record.said_by.counts:
         verification = replace(passed[0].verification, on=foreign(passed[0].id))
     return replace(report, sections=(section, *report.sections), verification=verification)
@@ -117,9 +118,11 @@ def _who(result: DeviceResult) -> str:
     return f"{result.id} ({result.device.machine})"
 
 
-def _said(result: DeviceResult, *, counts: bool) -> str:
+def _said(result: DeviceResult, limits: ModelOptions, *, counts: bool) -> str:
     if not counts:
         return f"{result.status}, says its maker"
+    if result.status == "passed" and (short := falls_short(result, limits)):
+        return f"passed by lower limits than the bundle's: {short}"
     about = ", ".join(
         filter(None, (result.device.board or result.device.processor, result.device.distribution))
     )

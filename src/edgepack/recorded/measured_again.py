@@ -21,6 +21,7 @@ from edgepack.reports.measure import measure, weigh
 from edgepack.reports.sections import with_sections
 from edgepack.signing.keys import PublicKey
 from edgepack.toml_schema import Malformed, check_value, read_table
+from edgepack.verifier.facts import OWN_LIMITS, limits_of
 
 NOT_RUN = Verification(status="not verified", reason="not run now; `edgepack verify` does")
 FINDS_OUT = "`edgepack verify` finds out"
@@ -52,6 +53,7 @@ def report_again(
     """
     bundle = with_archive(open_bundle(path))
     said_by = word_of_bundle(bundle, key=key, store=context.store)
+    limits = limits_of(bundle.manifest) if said_by.counts else OWN_LIMITS
     record = record_beside(bundle.directory, key=key, store=context.store)
     packages: tuple[PackageSize, ...] = ()
     recorded = Recorded()
@@ -73,7 +75,7 @@ def report_again(
     )
     report = with_sections(bundle, report, context=context)
     devices = record_of(bundle, key=key, store=context.store)
-    return report if devices is None else with_devices(report, devices)
+    return report if devices is None else with_devices(report, devices, limits)
 
 
 def _read(bundle: Bundle, content: Mapping[str, Any]) -> tuple[Recorded, tuple[PackageSize, ...]]:

@@ -170,6 +170,14 @@ def require_signed_file(file: Path, key: PublicKey) -> bool:
     return True
 
 
+def is_signed_file(file: Path, key: PublicKey) -> bool:
+    """Whether a file is signed beside it with this key."""
+    try:
+        return require_signed_file(file, key)
+    except SignatureError:
+        return False
+
+
 def require_signed(bundle: Bundle, key: PublicKey, *, outside: bool = False) -> Signed:
     """Raise ``SignatureError`` where a bundle whose files were checked is not signed with this key.
 

@@ -43,6 +43,18 @@ MOST_NAMES, MOST_LETTERS = 40, 80
 LOWEST_OF_PRECISION: Mapping[str, float] = {"fp32": 0.999, "fp16": 0.998, "bf16": 0.98}
 """Lowest cosine on the 200 texts of what calls itself so; int8 models of edgepack's recipes have 0.985 to 0.997."""
 
+OWN_LIMITS = ModelOptions(
+    min_cosine=0.985,
+    min_worst_cosine=0.95,
+    min_agreement=0.9,
+    min_top10=0.9,
+    min_batch_cosine=0.999,
+    min_long_cosine=0.95,
+    min_processor_cosine=0.99,
+)
+"""What a bundle from elsewhere is held to where nobody says otherwise: what built-in targets ask of int8 models, and limits of the
+lowest cosines."""
+
 
 def given_by_bundle(bundle: Bundle, source: ModelSource) -> ModelSource:
     """The model as the bundle gives it: without further outputs where it gives a vector alone, as some targets do."""
@@ -147,6 +159,12 @@ def require_promises(bundle: Bundle, found: Verification) -> None:
             f"the manifest of {bundle.name} says that it keeps limits that it does not keep: {' and '.join(short)}",
             hint="the manifest was changed, or this processor computes otherwise than its maker's; build it again",
         )
+
+
+def limits_of(manifest: Mapping[str, Any]) -> ModelOptions:
+    """Limits that a bundle was held to, from its manifest."""
+    gate = manifest["gate"]
+    return ModelOptions(**{key: gate[key] for key in ("gate", *LIMITS) if key in gate})
 
 
 def _promised(bundle: Bundle) -> ModelOptions:

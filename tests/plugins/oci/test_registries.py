@@ -28,9 +28,9 @@ from edgepack.errors import (
     UploadError,
     UsageError,
 )
-from edgepack.finished_bundle import OWN_LIMITS
 from edgepack.plugins.context import HostContext
 from edgepack.signing.signatures import sign_path, signature_of
+from edgepack.verifier.facts import OWN_LIMITS
 from edgepack_oci.content.documents import BUNDLE, IMAGE_CONFIG, INDEX, MODELPACK
 from edgepack_oci.content.documents import MANIFEST as OCI_MANIFEST
 from edgepack_oci.content.reference import Reference, parse_reference

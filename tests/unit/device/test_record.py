@@ -27,7 +27,6 @@ from edgepack.device.record import (
 )
 from edgepack.errors import BundleError, DeviceError, EdgepackError, OutputError, SignatureError
 from edgepack.files.store import Store
-from edgepack.finished_bundle import OWN_LIMITS
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceResult
 from edgepack.records.target import ModelOptions
@@ -35,6 +34,7 @@ from edgepack.records.word import HERE
 from edgepack.signing.envelope import PAYLOAD_TYPE, pae
 from edgepack.signing.keys import PrivateKey
 from edgepack.signing.signatures import signature_of
+from edgepack.verifier.facts import OWN_LIMITS
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,10 @@ NO_GPU = Verification(status="not verified", reason="not on a GPU (no driver)", 
 def folder(tmp_path: Path, context: HostContext) -> Path:
     """A bundle for a GPU, made here, where there is none."""
     folder = write_small_bundle(tmp_path / "sample")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(
+        json.dumps({**manifest, "gate": {"gate": "fast", "min_cosine": 0.985}})
+    )
     bundle = open_bundle(folder)
     report = measure(bundle, NO_GPU, sizes=weigh(bundle, context=context))
     report_file_of(folder).write_text(json.dumps(as_record(report)))
@@ -85,6 +89,15 @@ def test_no_other_record_verifies_it(change: str, folder: Path, tmp_path: Path, 
     for view in shown(folder, context):
         assert "not verified: not on a GPU (no driver)" in view
         assert "✓" not in view and "passed, mean" not in view
+
+
+def test_a_result_by_lower_limits_than_the_bundles_is_no_proof(folder: Path, context: HostContext) -> None:
+    """As somebody leaves it who looked closer with `--target`."""
+    low = verification(mean_cosine=0.8, limits={"min_cosine": 0.7})
+    record(folder, result("rig", verification=low), store=context.store)
+    for view in shown(folder, context):
+        assert "not verified: not on a GPU (no driver)" in view and "✓" not in view
+        assert "passed by lower limits than the bundle" in view and "mean cosine 0.8000 is below" in view
 
 
 def test_a_key_that_is_named_counts(folder: Path, tmp_path: Path, context: HostContext) -> None:
