@@ -192,6 +192,27 @@ def test_what_somebody_else_laid_into_the_output_is_not_signed(
     assert states(build(again=True, key=private)) == ["up to date"]
 
 
+@pytest.mark.parametrize("secret", ["", "known to all"])
+def test_what_a_store_without_a_secret_has_is_not_signed(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    """Whoever may write there would have this machine's signature; nor is it made of what lies there."""
+    (tmp_path / "edgepack.toml").write_text(ONE)
+    private, _ = new_keys(tmp_path / "team", password=None)
+    if secret:
+        monkeypatch.setenv("EDGEPACK_STORE_SECRET", secret)
+    asked: dict[str, Any] = {"store": tmp_path / "store", "key": private}
+    assert states(build(store=tmp_path / "store")) == ["made"]
+    monkeypatch.setenv("EDGEPACK_CACHE", str(tmp_path / "another machine's"))
+    shutil.rmtree(tmp_path / "dist")
+    assert states(build(again=True, **asked)) == ["from the store" if secret else "made"]
+    if secret:
+        assert states(build(again=True, **asked)) == ["up to date"]
+    else:
+        with pytest.raises(UsageError, match="--sign would sign them"):
+            build(again=True, executor="dask", **asked)
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("seconds", [0, 1, 7_258_118_400])
 def test_times_of_files_are_not_compared(seconds: int, build: Build, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from edgepack.bundles.archive import archive_of
 from edgepack.bundles.manifest import open_bundle
 from edgepack.bundles.provenance import provenance_file
 from edgepack.errors import EdgepackError, SignatureError, UsageError
+from edgepack.files.shared import SECRET
 from edgepack.plugins.context import HostContext
 from edgepack.project.build_cell import make_cell, settle
 from edgepack.project.jobs import Job, Result, failed
@@ -59,7 +60,12 @@ def build_cells(
     """
     _require_sense(by, context)
     if by.store is not None:
-        open_shared(by.store, context=context)
+        shared = open_shared(by.store, context=context)
+        if key is not None and by.executor is not None and not shared.secret:
+            raise UsageError(
+                "workers elsewhere bring their bundles back through a store that anybody may have written to, and --sign would sign them",
+                hint=f"set {SECRET} to the same secret here and for the workers, or sign them one by one when you have verified them",
+            )
     claims = context.work_dir / "claims"
     claims.mkdir()
     orders = [

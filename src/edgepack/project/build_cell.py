@@ -64,7 +64,9 @@ def _make(order: Job, *, context: HostContext) -> Result:
         )
     cell = order.cell
     shared = None if order.store is None else open_shared(order.store, context=context)
-    context = replace(context, store=replace(context.store, shared=shared))
+    # What is signed comes from nobody's hands but ours and theirs who know the secret.
+    taken = shared if shared is not None and (shared.secret or not order.signed) else None
+    context = replace(context, store=replace(context.store, shared=taken))
     context.story.plan(0)
     with context.story.step("inputs"):
         target = target_of(cell, context)
@@ -80,13 +82,13 @@ def _make(order: Job, *, context: HostContext) -> Result:
         done = Result(label=cell.label, state="to be made", seconds=0.0, path=place, key=key)
         if order.claims is not None and _is_up_to_date(place, key, order, context=context):
             done = replace(done, state="up to date")
-        elif not order.force and shared is not None and shared.has(KIND, key):
+        elif not order.force and taken is not None and taken.has(KIND, key):
             done = replace(done, state="in the store")
         context.note(done.state)
     if order.dry_run or done.state == "up to date":
         return done
     if done.state == "in the store" and (
-        order.claims is None or take(place, key, packagers=packagers, shared=_there(shared), context=context)
+        order.claims is None or take(place, key, packagers=packagers, shared=_there(taken), context=context)
     ):
         return replace(done, state="from the store")
     outcome = pipeline.build(target, model=cell.wanted.model, output=output, force=True, context=context)
