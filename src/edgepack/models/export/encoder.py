@@ -7,6 +7,7 @@ onnxruntime.transformers' fusions look for (EmbedLayerNormalization, Attention, 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.activations import ACTIVATIONS, activate
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.read.documents import EDITED
-from edgepack.models.read.safetensors import Array, TensorFile, missing_tensor
+from edgepack.models.read.safetensors import ITEM_BYTES, Array, TensorFile, missing_tensor
 
 WORD_TABLE = "embeddings.word_embeddings.weight"
 WRAPPERS = ("", "model.", "0.auto_model.", "auto_model.")
@@ -75,13 +76,14 @@ class Prefixed:
 
     def read(self, name: str, *shape: int) -> Array:
         """A tensor; LayerNorm's ``weight`` and ``bias`` may be called ``gamma`` and ``beta``, as TensorFlow did."""
-        full = self.prefix + name
-        if not self.has(name):
-            old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
-                "LayerNorm.bias", "LayerNorm.beta"
-            )
-            full = self.prefix + old if self.has(old) else full
-        return self.weights.read(full, shape)
+        older = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        )
+        names = [each for each in dict.fromkeys((name, older)) if self.has(each)] or [name]
+        found, *others = (self.weights.read(self.prefix + each, shape) for each in names)
+        if others and not np.array_equal(found, others[0]):
+            raise _twice(self.weights.path, *(self.prefix + each for each in names))
+        return found
 
     def has(self, name: str) -> bool:
         """Whether there is a tensor of this name."""
@@ -114,10 +116,34 @@ def open_encoder(
 
 def prefixed(weights: TensorFile, words: str, *, names: Sequence[str]) -> Prefixed:
     """The weights by the names that they have behind what is put before ``words``. Raises ``ModelError`` where that is missing."""
-    for prefix in (*WRAPPERS, *names, *(wrapper + name for wrapper in WRAPPERS[1:] for name in names)):
-        if prefix + words in weights.tensors:
-            return Prefixed(weights=weights, prefix=prefix)
-    raise missing_tensor(weights.path, words)
+    wrapped = (wrapper + name for wrapper in WRAPPERS[1:] for name in names)
+    found = [each for each in (*WRAPPERS, *names, *wrapped) if each + words in weights.tensors]
+    if not found:
+        raise missing_tensor(weights.path, words)
+    first, *others = found
+    for other in others:
+        for name in (each for each in weights.tensors if each.startswith(other)):
+            own = first + name.removeprefix(other)
+            if own in weights.tensors and not _same(weights, own, name):
+                raise _twice(weights.path, own, name)
+    return Prefixed(weights=weights, prefix=first)
+
+
+def _same(weights: TensorFile, one: str, other: str) -> bool:
+    """Whether two tensors have the same numbers; whole numbers are no weights."""
+    left, right = (weights.tensors[each] for each in (one, other))
+    if not {left.dtype, right.dtype} <= ITEM_BYTES.keys():
+        return True
+    return left.shape == right.shape and np.array_equal(
+        weights.read(one, left.shape), weights.read(other, left.shape)
+    )
+
+
+def _twice(path: Path, one: str, other: str) -> ModelError:
+    return ModelError(
+        f"{path.name} has {one} and {other}, which are two names of one tensor, with other numbers",
+        hint="the weights of two models are in one file; save the one that is meant",
+    )
 
 
 def activation_of(config: Mapping[str, Any], key: str = "hidden_act") -> str:

@@ -354,6 +354,9 @@ def read_archive(stream: BinaryIO, names: Sequence[str]) -> dict[str, Any]:
         named = next((name for name in members if name.endswith("data.pkl")), None)
         if named is None or members[named].file_size > LARGEST_LIST:
             raise RefusedPickle("no list of tensors")
+        order = members.get(f"{named.removesuffix('data.pkl')}byteorder")
+        if order is not None and (order.file_size > 16 or archive.read(order).strip() != b"little"):
+            raise RefusedPickle("its numbers are not little-endian")
         document = Reading(BytesIO(archive.read(named)), shared).read().value
     places = {}
     for key in sorted(shared.keys):

@@ -40,6 +40,10 @@ Place = tuple[str, tuple[int, ...], int, int]
 """Type, shape, and where the numbers begin and end in the file."""
 
 
+class _OddTensorError(Exception):
+    """A tensor whose numbers are others than those that are stored."""
+
+
 def tensor_places(path: Path) -> Mapping[str, Place]:
     """Places of a checkpoint's tensors in its file. Raises ``ModelError`` and ``UnsupportedModelError``."""
     require_content(path)
@@ -82,6 +86,10 @@ def _place(
     """Place of one tensor; its numbers must lie in a row and whole in their member."""
     try:
         kind, key, offset, shape, strides = _tensor(made)
+    except _OddTensorError as error:
+        raise UnsupportedModelError(
+            f"{path.name}: {name} is stored negated or conjugated", hint=_CONVERT
+        ) from error
     except (ValueError, TypeError) as error:
         raise ModelError(f"{path.name}: {name} is no tensor", hint=DAMAGED) from error
     dtype, item = STORAGES[kind]
@@ -103,7 +111,9 @@ def _tensor(made: RebuiltObject) -> tuple[str, str, int, tuple[int, ...], tuple[
         made, *_rest = made.arguments
     if not isinstance(made, RebuiltObject) or made.name != TENSOR:
         raise ValueError("no tensor")
-    place, offset, shape, strides, *_rest = made.arguments
+    place, offset, shape, strides, *rest = made.arguments
+    if any(rest[2:]):
+        raise _OddTensorError
     if not isinstance(place, RebuiltObject) or place.name != PLACE:
         raise TypeError("no place")
     _storage, kind, key, *_rest = place.arguments

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 from tests.support.berts import change_config, change_weights, write_bert
 from tests.support.families import write_family
 from tests.support.installed import export_onnx
@@ -62,6 +63,25 @@ def test_a_layer_more_than_config_states_is_named(source: ModelSource, tmp_path:
     assert isinstance(error, ModelError)
     assert "encoder.layer.1." in error.message and "a layer more than config.json states" in error.message
     assert "of different models" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        ("embeddings.LayerNorm.weight", "embeddings.LayerNorm.gamma"),
+        ("embeddings.word_embeddings.weight", "bert.embeddings.word_embeddings.weight"),
+        (QUERY, f"bert.{QUERY}"),
+    ],
+)
+def test_a_tensor_by_two_names(source: ModelSource, tmp_path: Path, own: str, other: str) -> None:
+    assert source.weights is not None
+    tensors = load_file(source.weights)
+    words = "embeddings.word_embeddings.weight"
+    change_weights(source, {f"bert.{words}": tensors[words], other: tensors[own]})
+    export_onnx(source, tmp_path / "model.onnx")
+    change_weights(source, {other: tensors[own] + 1})
+    message = refused(source, tmp_path).message
+    assert f"has {own} and {other}, which are two names" in message
 
 
 def test_layers_of_another_part_do_not_count(source: ModelSource, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Checkpoints of PyTorch, read without it and without running what they name."""
 
 import random
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +94,31 @@ def test_a_dense_module_of_that_form_is_taken(tmp_path: Path) -> None:
     found = read(folder)
     assert found.dimension == 8
     assert onnx_vectors(export_onnx(found, tmp_path / "model.onnx"), some_tokens()).shape == (4, 8)
+
+
+def test_numbers_that_are_stored_otherwise_are_refused(tmp_path: Path) -> None:
+    write_torch_file(tmp_path / BIN, {"a": np.ones(3, np.float32)})
+    hooks = b"ccollections\nOrderedDict\n)R"
+    for told, words in ((b"}X\x03\x00\x00\x00neg\x88s", "negated"), (b"}", "")):
+        with zipfile.ZipFile(tmp_path / BIN) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        pickle = members[f"{Path(BIN).stem}/data.pkl"]
+        with zipfile.ZipFile(tmp_path / "odd.bin", "w") as file:
+            for name, each in members.items():
+                file.writestr(name, pickle.replace(hooks, hooks + told) if each is pickle else each)
+        if not words:
+            assert set(open_tensors(tmp_path / "odd.bin").tensors) == {"a"}
+        else:
+            with pytest.raises(UnsupportedModelError, match=words):
+                open_tensors(tmp_path / "odd.bin")
+
+
+def test_a_file_of_the_other_order_of_bytes_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / BIN, "w") as file:
+        file.writestr("m/data.pkl", b"\x80\x02}.")
+        file.writestr("m/byteorder", "big")
+    with pytest.raises(ModelError, match="not little-endian"):
+        open_tensors(tmp_path / BIN)
 
 
 def test_damaged_files_are_refused_or_read_within_the_file(tmp_path: Path) -> None:
