@@ -410,8 +410,10 @@ def _check_form(path: Path, manifest: Any) -> None:
         manifest["model"].get("tokenizer"),
         manifest["runner"].get("program"),
     }
-    if (module := manifest["runner"].get("module")) is not None:
-        named.add(module if isinstance(module, str) else None)
+    model, runner, pieces = manifest["model"], manifest["runner"], manifest["model"].get("pieces", ())
+    parts = [model.get("head"), model.get("cpu_file"), runner.get("library"), runner.get("module")]
+    for each in (*pieces, *(part for part in parts if part is not None)):
+        named.add(each if isinstance(each, str) else None)
     if manifest["runtime"] is not None:
         named.add(manifest["runtime"].get("library"))
     command = manifest["runner"].get("command", [])
@@ -423,7 +425,7 @@ def _check_form(path: Path, manifest: Any) -> None:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise BundleError(f"{path}: visits are not lists of files")
         named.update(names)
-    if not named <= listed or len(listed) != len(manifest["files"]):
+    if not named <= listed or len(listed) != len(manifest["files"]) or len(set(pieces)) != len(pieces):
         raise BundleError(f"{path} names files that it does not list, or lists one twice")
 
 

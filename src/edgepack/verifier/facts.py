@@ -1,6 +1,7 @@
 """What a manifest says, held against what whoever verifies has found: its model's facts against the source, its promises against the figures."""
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -279,7 +280,8 @@ def _whole_model(bundle: Bundle, folder: Path) -> Path:
     whole = folder / file.name
     with disk_errors(whole), whole.open("wb") as out:
         for piece in pieces:
-            out.write((bundle.directory / str(piece)).read_bytes())
+            with (bundle.directory / piece).open("rb") as content:
+                shutil.copyfileobj(content, out, 1 << 20)
     return whole
 
 

@@ -180,10 +180,25 @@ def test_a_file_outside_the_bundle_is_refused(bundle: Bundle, path: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("section", "key"), [("model", "file"), ("runtime", "library"), ("runner", "program")]
+    ("section", "key"),
+    [
+        *(("model", key) for key in ("file", "tokenizer", "head", "cpu_file", "pieces")),
+        ("runtime", "library"),
+        *(("runner", key) for key in ("program", "library", "module")),
+    ],
 )
-def test_a_part_that_is_not_listed_is_refused(bundle: Bundle, section: str, key: str) -> None:
-    edit(bundle, lambda manifest: manifest[section].update({key: "elsewhere"}))
+@pytest.mark.parametrize("name", ["elsewhere", "/dev/zero", "../embed", 1])
+def test_a_part_that_is_not_listed_is_refused(bundle: Bundle, section: str, key: str, name: object) -> None:
+    """What is read of a bundle is one of its files: no device, no pipe, nothing of this machine."""
+    said = ["embed", name] if key == "pieces" else name
+    edit(bundle, lambda manifest: manifest[section].update({key: said}))
+    with pytest.raises(BundleError, match=r"does not list|is not what it should be"):
+        open_bundle(bundle.directory)
+
+
+def test_a_piece_that_is_there_twice_is_refused(bundle: Bundle) -> None:
+    """A million times a file of a gigabyte would be put together."""
+    edit(bundle, lambda manifest: manifest["model"].update({"pieces": ["embed", "embed"]}))
     with pytest.raises(BundleError, match="does not list"):
         open_bundle(bundle.directory)
 
