@@ -27,7 +27,12 @@ from edgepack.models.read.model_folder import CONFIG, LENGTH_FILES, SETTINGS, Mo
 from edgepack.models.read.modules import require_no_arguments
 from edgepack.models.read.pooling import VectorReading, read_pooling
 from edgepack.models.read.purpose import require_embedder
-from edgepack.models.read.sentence_transformers import Prompts, read_max_length, read_prompts
+from edgepack.models.read.sentence_transformers import (
+    Prompts,
+    read_max_length,
+    read_prompts,
+    unread_settings,
+)
 from edgepack.records.layers import Dense, LayerNorm, Unit
 from edgepack.records.model import Head, ModelSource
 
@@ -70,6 +75,7 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
     max_length, length_files = read_max_length(folder, reach=reach, tried=tried, note=context.note)
     prompts = read_prompts(folder)
     warnings += _without_prompts(decision, {**prompts.texts, **asked.reading.prompts})
+    warnings += unread_settings(folder)
     warnings += (*vector.warnings, *_default_prompt(prompts), *size.warnings, *_not_ours(writer))
     # The prompts of a multi-vector encoder are part of how it reads queries and documents.
     own = decision.kind != "colbert"

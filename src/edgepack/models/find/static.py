@@ -8,7 +8,7 @@ from edgepack.models.find.digests import digests_of
 from edgepack.models.read.card import ModelCard
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.modules import cut_of
-from edgepack.models.read.sentence_transformers import read_prompts
+from edgepack.models.read.sentence_transformers import read_prompts, unread_settings
 from edgepack.models.read.static import (
     EMBEDDINGS,
     STATIC,
@@ -77,7 +77,7 @@ def read_static_folder(folder: ModelFolder, card: ModelCard, asked: ModelRequest
         pooling_from="config.json" if folder.modules is None else "modules.json",
         default_prompt=prompts.default,
         reading=reading,
-        warnings=_warnings(precision),
+        warnings=(*_warnings(precision), *unread_settings(folder)),
         precision=precision,
     )
 

@@ -88,7 +88,9 @@ def size_of_weights(weights: Weights, config: Mapping[str, Any], context: BuildC
             f"config.json states {rows} tokens of {width} numbers, {weights.file.name} holds {table[0]} of {table[1]}",
             hint="the two files are of different models",
         )
-    return Size(files=tensors.files, dimension=dimension, rows=rows)
+    quantized = "config.json has quantization_config, by which transformers makes other numbers of the weights: these are taken as they are"
+    warnings = (quantized,) * bool(config.get("quantization_config"))
+    return Size(files=tensors.files, dimension=dimension, rows=rows, warnings=warnings)
 
 
 def _of_graph(file: Path, config: Mapping[str, Any], context: BuildContext) -> Size:

@@ -10,6 +10,20 @@ from edgepack.models.read.model_folder import SETTINGS, ModelFolder
 
 TOKENIZER_FILE = "tokenizer_config.json"
 
+_SETTINGS = {
+    "__version__", "activation_fn", "attend_to_expansion_tokens", "attend_to_mask_tokens", "default_prompt_name",
+    "do_query_expansion", "document_length", "document_prefix", "keep_in_fp32_modules", "max_active_dims", "model_type",
+    "prompts", "query_expansion", "query_length", "query_prefix", "requirements", "similarity_fn_name", "skiplist_words",
+    "truncate_dim",
+}  # fmt: skip
+"""Settings of a model as a whole that are read, refused, or change no number."""
+_TRANSFORMER = {
+    "config_args", "config_kwargs", "do_lower_case", "document_length", "max_seq_length", "modality_config", "model_args",
+    "model_kwargs", "module_output_name", "processing_kwargs", "processor_kwargs", "query_expansion", "query_length",
+    "tokenizer_args", "tokenizer_name_or_path", "transformer_task", "unpad_inputs",
+}  # fmt: skip
+"""Those of the Transformer module."""
+
 FALLBACK_LENGTH = 512
 UNLIMITED = 1_000_000
 """tokenizer_config.json says 1e30 and the like for a model without a limit."""
@@ -28,6 +42,17 @@ class Prompts:
     default: str | None
     """The purpose whose prompt sentence-transformers puts before a text unasked."""
     files: tuple[str, ...]
+
+
+def unread_settings(folder: ModelFolder) -> tuple[str, ...]:
+    """Warnings of settings that nothing here reads, and that say something: newer versions of sentence-transformers may obey them."""
+    documents = ((SETTINGS, _SETTINGS), (folder.transformer_file, _TRANSFORMER))
+    return tuple(
+        f"{name} has {key[:60]!r}, which edgepack does not read: sentence-transformers may make other numbers by it"
+        for name, known in documents
+        for key, value in folder.optional(name).items()
+        if value and key not in known
+    )
 
 
 def read_prompts(folder: ModelFolder) -> Prompts:

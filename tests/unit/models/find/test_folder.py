@@ -689,3 +689,23 @@ def test_an_adapter_beside_whole_weights_is_refused(model: Path, context: HostCo
     error = refused(model, context)
     assert "holds an adapter (LoRA) and weights beside it" in error.message
     assert "take adapter_config.json away, or the weights" in str(error.hint)
+
+
+@pytest.mark.parametrize(
+    ("file", "field", "words"),
+    [
+        ("config_sentence_transformers.json", "new_way", "has 'new_way', which edgepack does not read"),
+        ("sentence_bert_config.json", "new_way", "has 'new_way', which edgepack does not read"),
+        ("config.json", "quantization_config", "taken as they are"),
+    ],
+)
+def test_settings_that_nobody_reads_are_a_warning(
+    model: Path, context: HostContext, file: str, field: str, words: str
+) -> None:
+    said = json.loads((model / file).read_text()) if (model / file).exists() else {}
+    for value in ([], None, False):
+        write_json(model / file, {**said, field: value})
+        assert ingest(str(model), context=context).warnings == ()
+    write_json(model / file, {**said, field: {"a": 1}})
+    (warning,) = ingest(str(model), context=context).warnings
+    assert words in warning
