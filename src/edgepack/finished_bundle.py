@@ -31,6 +31,7 @@ from edgepack.errors import (
 )
 from edgepack.files.elf import architecture
 from edgepack.files.folder import ARRAY, require_kind, require_outside
+from edgepack.models.export.source_key import require_unchanged
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.models.find.source import ingest
 from edgepack.plugins.checks import forms_of, require_sound
@@ -164,6 +165,7 @@ def verify_again(
             found = replace(found, said=(*found.said, *opened.unseen))
             require_used_files(bundle, runner.embed, context=context)
             runner.require_server(bundle)
+            require_unchanged(source)
             return found
 
 

@@ -19,6 +19,7 @@ from edgepack.bundles.place import held_place, placed_beside, placed_folder
 from edgepack.bundles.provenance import dependencies_of, provenance_file, statement
 from edgepack.device.speed import speed_here
 from edgepack.errors import BundleError, TargetError, VerificationError
+from edgepack.models.export.source_key import require_unchanged
 from edgepack.operators.fit import OPERATORS
 from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.checks import require_fit
@@ -176,6 +177,7 @@ def judge(
     memory = measure_memory(bundle, order.target, runner=run, context=order.context)
     speed = speed_here(bundle, run) if order.bench else None
     _require_untouched(bundle)
+    require_unchanged(source)
     return Verified(bundle=bundle, proofs=proofs, figures=figures, memory=memory, speed=speed)
 
 

@@ -14,7 +14,7 @@ import onnx
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, TargetError, UnsupportedModelError
-from edgepack.models.export.source_key import source_key
+from edgepack.models.export.source_key import of_unchanged, source_key
 from edgepack.models.fuse.fusion import fused_operators
 from edgepack.models.graph.external_weights import LARGEST_MODEL, gathered, load_graph, weight_bytes
 from edgepack.models.graph.precision import is_batch_dependent, left_whole, precision_of, quantized_by
@@ -91,7 +91,7 @@ def prepare_model(
         **({"calibration": "pairs"} if takes_pairs(source) else {}),
         **({"ranks": "characters by themselves"} if _ranks_characters(source, passes) else {}),
     }
-    folder = context.store.cached("prepared", inputs, make)
+    folder = context.store.cached("prepared", inputs, of_unchanged(source, make))
     facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     prepared = _describe(folder, source, options.format, facts)
     context.note(summary(prepared, facts))
@@ -208,7 +208,7 @@ def try_passes(
         "edgepack": version("edgepack"),
         "prepare": PREPARE_SCHEMA,
     }
-    context.store.cached("taken", inputs, make)
+    context.store.cached("taken", inputs, of_unchanged(source, make))
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The full-precision reference: texts in, vectors out, by the stock onnxruntime package."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,20 @@ from tests.support.installed import export_onnx
 from tests.support.tiny import tokenizer_document, write_json
 
 from edgepack.errors import ModelError
+from edgepack.models.find.source import ingest
 from edgepack.models.fuse.fusion import fuse
 from edgepack.models.ort.convert import convert_to_ort
-from edgepack.models.reference import embed_with_onnxruntime, exported_model, reference_vectors, well_formed
+from edgepack.models.reference import (
+    cached_reference,
+    embed_with_onnxruntime,
+    exported_model,
+    reference_vectors,
+    well_formed,
+)
 from edgepack.plugins.context import HostContext
+from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource
+from edgepack.records.target import ModelOptions
 
 TEXTS = ("hello world", "a", "small models", "a small world hello a model", "", "unknown words")
 IDS = {"hello": 8, "world": 9, "a": 4, "small": 5, "model": 6}
@@ -94,6 +104,40 @@ def test_the_reference_is_exported_once(tmp_path: Path, context: HostContext) ->
     ids = np.array([[2, 8, 9, 3]])
     tokens = Tokens(ids=ids, mask=np.ones_like(ids), types=np.zeros_like(ids))
     np.testing.assert_allclose(first, expected_vectors(model, tokens, source.pooling), atol=1e-5)
+
+
+def test_what_another_edition_made_is_not_taken(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache outlives the mend of what reads models."""
+    source, _ = write_bert(tmp_path / "model")
+    before = exported_model(source, context=context)
+    monkeypatch.setattr("edgepack.models.export.source_key.reading_digest", lambda: "another")
+    assert exported_model(source, context=context) != before
+
+
+@pytest.mark.parametrize("step", ["exported", "reference", "prepared"])
+def test_a_model_that_is_changed_while_it_is_read_leaves_nothing_in_the_cache(
+    tmp_path: Path, context: HostContext, step: str
+) -> None:
+    """As a training does that saves its next state over the last one: each of the two would be judged by the other for good."""
+    folder = write_bert(tmp_path / "model")[0].directory
+    source = ingest(str(folder), context=context)
+    weights = folder / "model.safetensors"
+    before = weights.read_bytes()
+    make: Callable[[], object] = {
+        "exported": lambda: exported_model(source, context=context),
+        "reference": lambda: cached_reference(source, TEXTS, context=context),
+        "prepared": lambda: prepare_model(source, options=ModelOptions(recipe="fp32"), context=context),
+    }[step]
+    if step == "reference":
+        exported_model(source, context=context)
+    change_weights(source, {"encoder.layer.0.output.dense.bias": np.ones(32, np.float32)})
+    with pytest.raises(ModelError, match=r"model\.safetensors was changed while it was read"):
+        make()
+    assert set(context.store.kinds()) <= ({"onnx"} if step == "reference" else set())
+    weights.write_bytes(before)
+    make()
 
 
 def test_other_weights_are_another_reference(tmp_path: Path, context: HostContext) -> None:

@@ -1,19 +1,26 @@
-"""What an exported model depends on, as a cache key."""
+"""What an exported model depends on, as a cache key; and that it is still so when it has been read."""
 
+import functools
+import hashlib
 import json
-import re
+from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 
-from edgepack.files.store import digest_file
+from edgepack.errors import ModelError
+from edgepack.files.store import digest_file, sha256_of
 from edgepack.records.model import ModelSource
 
-EXPORT_SCHEMA = "4"
-"""Changes whenever the same source would be exported otherwise than before."""
-READING_SCHEMA = "2"
-"""The same for sources that are ONNX graphs already, and for what is made of them."""
 
-ROTARY_SCHEMA = "2"
-"""The same for models that turn vectors by their place."""
+@functools.cache
+def reading_digest() -> str:
+    """Digest of what reads, exports and lowers models, this room's sources: what another edition of them has made is not taken."""
+    digest = hashlib.sha256()
+    room = Path(__file__).parents[1]
+    for path in sorted(room.rglob("*.py")):
+        digest.update(f"{path.relative_to(room).as_posix()}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def source_key(source: ModelSource) -> dict[str, str]:
@@ -33,9 +40,30 @@ def source_key(source: ModelSource) -> dict[str, str]:
         "dimension": str(source.dimension),
         "onnx": version("onnx"),
         "onnxruntime": version("onnxruntime"),
-        "schema": EXPORT_SCHEMA,
-        **({"reading": READING_SCHEMA} if source.onnx is not None else {}),
-        **({"rotary": ROTARY_SCHEMA} if re.search("rope|rotary", " ".join(source.config)) else {}),
+        "reading": reading_digest(),
         **({"outputs": source.outputs.graph} if source.outputs else {}),
         **({"graph by": source.graph_by} if source.graph_by else {}),
     }
+
+
+def require_unchanged(source: ModelSource) -> None:
+    """Raise ``ModelError`` where a file of the model is another than when it was found, as a training leaves it that saves over it."""
+    for file in source.files:
+        path = source.directory / file.path
+        if path.name == source.tokenizer.name and source.tokenizer.parent != source.directory:
+            continue  # One that was made of the model's, and lies in the cache.
+        if not path.is_file() or sha256_of(path) != file.sha256:
+            raise ModelError(
+                f"{path} was changed while it was read",
+                hint="wait until whatever writes it is done, or name a copy",
+            )
+
+
+def of_unchanged(source: ModelSource, make: Callable[[Path], None]) -> Callable[[Path], None]:
+    """``make`` for an entry of the cache, which is none where the model's files are others afterwards."""
+
+    def made(folder: Path) -> None:
+        make(folder)
+        require_unchanged(source)
+
+    return made
