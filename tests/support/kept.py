@@ -14,7 +14,7 @@ import onnx
 import onnxruntime
 import tokenizers
 
-from edgepack.files.store import Store, default_root
+from edgepack.files.store import Store, default_root, digest_of_code
 from edgepack.models.fuse import fusion
 from edgepack.runner.tokenizer import added_tokens, byte_level_bpe, compile, unigram
 
@@ -56,7 +56,7 @@ def _of_code_points(name: str, ask: Callable[..., Any]) -> Callable[..., Any]:
         inputs = {
             "function": name,
             "arguments": repr(arguments),
-            "by": compile.compiler_digest(),
+            "by": digest_of_code("runner/tokenizer"),
             "tokenizers": tokenizers.__version__,
         }
         return kept("code-points", inputs, lambda: ask(*arguments))

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from edgepack.records.model import FileDigest
 ENTRY_FILE = ".edgepack-entry.json"
 """In an entry: path → size and SHA-256 of each file, or where a link leads; under this file's own name, whose entry it is."""
 LOCKS = "locks"
+_OWN = Path(__file__).parents[1]
 _PYTHONS_OWN = "__pycache__"
 """What Python writes beside modules that it imports; it holds that against them itself."""
 _REFUSALS = frozenset(
@@ -158,6 +159,20 @@ class Store:
 def key_of(inputs: Mapping[str, str]) -> str:
     """A digest of inputs that does not depend on their order (160 bits, hexadecimal)."""
     return hashlib.sha256(json.dumps(dict(sorted(inputs.items()))).encode()).hexdigest()[:40]
+
+
+@cache
+def digest_of_code(*packages: str) -> str:
+    """SHA-256 of the sources of packages of edgepack, named as folders in it (``models/read``), with all that lies below them.
+
+    In the inputs of an entry it keeps what another edition of the same version has made from being taken.
+    """
+    digest = hashlib.sha256()
+    for package in packages:
+        for path in sorted((_OWN / package).rglob("*.py")):
+            digest.update(f"{path.relative_to(_OWN)}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def lock_mode(folder: Path) -> int:

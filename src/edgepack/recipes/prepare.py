@@ -14,6 +14,7 @@ import onnx
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, TargetError, UnsupportedModelError
+from edgepack.files.store import digest_of_code
 from edgepack.models.export.source_key import of_unchanged, source_key
 from edgepack.models.fuse.fusion import fused_operators
 from edgepack.models.graph.external_weights import LARGEST_MODEL, gathered, load_graph, weight_bytes
@@ -29,10 +30,12 @@ from edgepack.recipes.registry import apply, key_of_passes, passes_for
 from edgepack.recipes.word_lists import word_list, words_of
 from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.operators import Operators
-from edgepack.records.recipe import PREPARE_SCHEMA, Advance, Material
+from edgepack.records.recipe import Advance, Material
 from edgepack.records.target import FORMATS, ModelOptions, Pass, Platform
 from edgepack.terminal_text import did_you_mean
 
+MAKERS = ("models", "operators", "passes", "quantization", "recipes")
+"""Whose code makes a prepared model, as far as it is edgepack's own."""
 FACTS = "facts.json"
 FIXED = "all.ort"
 """The same model with every optimization applied, for formats that a device optimizes further."""
@@ -86,7 +89,7 @@ def prepare_model(
         "texts": json.dumps(texts),
         **texts_of(passes),
         "edgepack": version("edgepack"),
-        "prepare": PREPARE_SCHEMA,
+        "by": digest_of_code(*MAKERS),
         **({"runtime": "whole"} if whole_runtime else {}),
         **({"calibration": "pairs"} if takes_pairs(source) else {}),
         **({"ranks": "characters by themselves"} if _ranks_characters(source, passes) else {}),
@@ -206,7 +209,7 @@ def try_passes(
         "longest": str(source.max_length),
         "runtime": "whole" if whole_runtime else "",
         "edgepack": version("edgepack"),
-        "prepare": PREPARE_SCHEMA,
+        "by": digest_of_code(*MAKERS),
     }
     context.store.cached("taken", inputs, of_unchanged(source, make))
 

@@ -8,7 +8,7 @@ from edgepack.records.model import ModelSource
 from edgepack.records.target import Pass
 
 PREPARE_SCHEMA = "7"
-"""Changes whenever the same source and recipe would give another file than before."""
+"""Changes whenever the same source and recipe would give other vectors than before: embedder ids have it."""
 
 Note = Callable[[str], None]
 """How a pass says that it did something else than what its name promises."""

@@ -255,7 +255,7 @@ def compare_processors(vectors: NDArray[np.float32], others: Path) -> float:
     try:
         there = np.load(others, allow_pickle=False)
         return lowest_cosine(vectors, there.astype(np.float32))
-    except (OSError, ValueError, TypeError, AttributeError, np.linalg.LinAlgError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, MemoryError, np.linalg.LinAlgError) as error:
         raise UsageError(
             f"{others} holds no vectors of this bundle for the verification texts: {error}",
             hint="`edgepack verify BUNDLE --write-vectors FILE` writes it on the other machine",

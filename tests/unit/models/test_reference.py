@@ -112,7 +112,7 @@ def test_what_another_edition_made_is_not_taken(
     """A cache outlives the mend of what reads models."""
     source, _ = write_bert(tmp_path / "model")
     before = exported_model(source, context=context)
-    monkeypatch.setattr("edgepack.models.export.source_key.reading_digest", lambda: "another")
+    monkeypatch.setattr("edgepack.models.export.source_key.digest_of_code", lambda *rooms: "another")
     assert exported_model(source, context=context) != before
 
 

@@ -21,6 +21,7 @@ from edgepack.errors import DiskFullError, EdgepackError, ToolError, UsageError
 from edgepack.files.elf import interpreter
 from edgepack.files.store import Store, default_root
 from edgepack.plugins.context import host_context
+from edgepack.verifier.confined import found as find_module
 from edgepack.verifier.confined import program as program_module
 from edgepack.verifier.confined import sandbox as module
 from edgepack.verifier.confined.found import find_sandbox
@@ -626,6 +627,28 @@ def test_a_host_without_any(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(module, "KINDS", (*KINDS,) * 2)  # asked anew
     assert find_sandbox() is None
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        Ended(output="", messages="", code=127, refused="[Errno 11] fork: Resource temporarily unavailable"),
+        Ended(output="", messages="bwrap: Creating new namespace failed: Cannot allocate memory\n", code=1),
+        Ended(output="", messages="", code=-9, passed="time"),
+    ],
+)
+def test_a_machine_that_is_short_of_something_is_not_one_without_a_sandbox(
+    ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's program had been run without any."""
+    find_module._find.cache_clear()
+    monkeypatch.setattr(program_module, "confine", lambda *asked, **how: ended)
+    with pytest.raises(ToolError, match="cannot tell whether this machine has a sandbox"):
+        find_sandbox()
+    lasting = replace(ended, passed=None, refused="[Errno 1] unshare: Operation not permitted", messages="")
+    monkeypatch.setattr(program_module, "confine", lambda *asked, **how: lasting)
+    assert find_sandbox() is None
+    find_module._find.cache_clear()
 
 
 def test_a_command_of_bubblewrap_shows_what_the_view_has(tmp_path: Path) -> None:

@@ -1,26 +1,13 @@
 """What an exported model depends on, as a cache key; and that it is still so when it has been read."""
 
-import functools
-import hashlib
 import json
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 from edgepack.errors import ModelError
-from edgepack.files.store import digest_file, sha256_of
+from edgepack.files.store import digest_file, digest_of_code, sha256_of
 from edgepack.records.model import ModelSource
-
-
-@functools.cache
-def reading_digest() -> str:
-    """Digest of what reads, exports and lowers models, this room's sources: what another edition of them has made is not taken."""
-    digest = hashlib.sha256()
-    room = Path(__file__).parents[1]
-    for path in sorted(room.rglob("*.py")):
-        digest.update(f"{path.relative_to(room).as_posix()}\0".encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def source_key(source: ModelSource) -> dict[str, str]:
@@ -40,7 +27,7 @@ def source_key(source: ModelSource) -> dict[str, str]:
         "dimension": str(source.dimension),
         "onnx": version("onnx"),
         "onnxruntime": version("onnxruntime"),
-        "reading": reading_digest(),
+        "by": digest_of_code("models"),
         **({"outputs": source.outputs.graph} if source.outputs else {}),
         **({"graph by": source.graph_by} if source.graph_by else {}),
     }

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 
 from edgepack.context import BuildContext
 from edgepack.errors import UnsupportedModelError
+from edgepack.files.store import digest_of_code
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import pad_id_of
 from edgepack.runner.tokenizer.added_tokens import added_sections
@@ -189,15 +190,7 @@ def compiled_tokenizer(text: str, *, pairs: bool = False, context: BuildContext)
     inputs = {
         "document": hashlib.sha256(text.encode()).hexdigest(),
         "tokenizers": tokenizers.__version__,
-        "by": compiler_digest(),
+        "by": digest_of_code("runner/tokenizer"),
         **({"pairs": "true"} if pairs else {}),
     }
     return context.store.cached("tokenizer", inputs, make) / FILE
-
-
-def compiler_digest() -> str:
-    """Digest of what compiles tokenizers: this folder's sources."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()

@@ -1,0 +1,32 @@
+"""Another edition of edgepack, of the same version, does not take what an earlier one has made."""
+
+from pathlib import Path
+
+import pytest
+
+from edgepack.files import store
+from edgepack.files.store import digest_of_code
+
+
+def test_each_file_counts_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_OWN", tmp_path)
+    (tmp_path / "models/read").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+
+    def digest() -> str:
+        digest_of_code.cache_clear()
+        return digest_of_code("models")
+
+    seen = [digest()]
+    for change in (
+        lambda: (tmp_path / "models/a.py").write_text("1"),
+        lambda: (tmp_path / "models/read/b.py").write_text("1"),
+        lambda: (tmp_path / "models/a.py").write_text("2"),
+        lambda: (tmp_path / "models/a.py").rename(tmp_path / "models/c.py"),
+    ):
+        change()
+        seen.append(digest())
+    (tmp_path / "other/d.py").write_text("1")
+    (tmp_path / "models/a.pyc").write_text("1")
+    assert digest() == seen[-1] and len({*seen}) == 5
+    digest_of_code.cache_clear()
