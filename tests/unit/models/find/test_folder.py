@@ -703,7 +703,8 @@ def test_settings_that_nobody_reads_are_a_warning(
     model: Path, context: HostContext, file: str, field: str, words: str
 ) -> None:
     said = json.loads((model / file).read_text()) if (model / file).exists() else {}
-    for value in ([], None, False):
+    silent: tuple[Any, ...] = (None, {}, False)
+    for value in silent:
         write_json(model / file, {**said, field: value})
         assert ingest(str(model), context=context).warnings == ()
     write_json(model / file, {**said, field: {"a": 1}})
