@@ -5,7 +5,7 @@ LSB core specification 5.0, chapter 10.7). Nothing is copied before it is asked 
 """
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -104,6 +104,8 @@ class ElfSection(NamedTuple):
     name: str
 
 
+OVERLAP = 4
+"""How many times as long as the file what is read of it may be: names and sections may share bytes."""
 Symbol = tuple[str, int, int]
 """Name (empty: of a section, or of nothing), info (binding in the upper four bits, type in the lower ones), section."""
 
@@ -160,8 +162,8 @@ class Elf(Generic[Bytes]):
         if not self.section_rows:
             return ()
         index = self.header[13] if self.header[13] != _EXTENDED else self.section_rows[0][6]
-        names = self._row(index)[4]
-        return tuple(ElfSection._make([*each, self.text(names + each[0])]) for each in self.section_rows)
+        names, texts = self._row(index)[4], self._texts()
+        return tuple(ElfSection._make([*each, texts(names + each[0])]) for each in self.section_rows)
 
     @property
     def code(self) -> Iterator[ElfSection]:
@@ -210,9 +212,23 @@ class Elf(Generic[Bytes]):
             raise ElfError("it ends within a name")
         return self.content[at:end].decode("utf-8", "surrogateescape")
 
+    def _texts(self) -> Callable[[int], str]:
+        """``text`` for all names of a table: entries that share one of megabytes are no file that a linker writes."""
+        left = OVERLAP * len(self.content)
+
+        def text(at: int) -> str:
+            nonlocal left
+            found = self.text(at)
+            left -= len(found) + 1
+            if left < 0:
+                raise ElfError("its names are together far longer than it is")
+            return found
+
+        return text
+
     def symbols(self, kind: int, *, local: bool = True) -> Iterator[Symbol]:
         """Those of every table of a kind (``SHT_SYMTAB``, ``SHT_DYNSYM``), in their order."""
-        content, find = self.content, self.content.find
+        content, find, left = self.content, self.content.find, OVERLAP * len(self.content)
         for row in self._rows(kind):
             names = self._names(row)
             table = self.format.symbol.iter_unpack(self._whole(row, self.format.symbol))
@@ -224,6 +240,9 @@ class Elf(Generic[Bytes]):
                     end = find(b"\0", at)
                     if end < 0:
                         raise ElfError("it ends within a name")
+                    left -= end - at + 1
+                    if left < 0:
+                        raise ElfError("its names are together far longer than it is")
                     yield content[at:end].decode("utf-8", "surrogateescape"), info, index
 
     def dynamic(self) -> Iterator[tuple[int, int]]:
@@ -238,10 +257,12 @@ class Elf(Generic[Bytes]):
         """The names under a tag of the dynamic section, e.g. ``DT_NEEDED``."""
         places = [value for found, value in self.dynamic() if found == tag]
         names = self._names(next(self._rows(SHT_DYNAMIC))) if places else 0
-        return [self.text(names + place) for place in places]
+        texts = self._texts()
+        return [texts(names + place) for place in places]
 
     def needed_versions(self) -> Iterator[NeededVersion]:
         """Which versions of its libraries' symbols the file asks for."""
+        texts = self._texts()
         for row in self._rows(SHT_VERNEED):
             names, table, at = self._names(row), self.data(row), 0
             for _ in range(row[7]):
@@ -249,7 +270,7 @@ class Elf(Generic[Bytes]):
                 version_at = at + first
                 for _ in range(count):
                     _, _, index, name, after = _unpacked(_VERSION, table, version_at)
-                    yield NeededVersion(self.text(names + library), self.text(names + name), index)
+                    yield NeededVersion(texts(names + library), texts(names + name), index)
                     version_at += after
                     if not after:
                         break
@@ -272,7 +293,13 @@ class Elf(Generic[Bytes]):
         return (form.unpack_from(self.content, start + index * size) for index in range(count))
 
     def _rows(self, kind: int) -> Iterator[tuple[int, ...]]:
-        return (row for row in self.section_rows if row[1] == kind)
+        left = OVERLAP * len(self.content)
+        for row in self.section_rows:
+            if row[1] == kind:
+                left -= row[5]
+                if left < 0:
+                    raise ElfError("its sections are together far longer than it is")
+                yield row
 
     def _names(self, row: tuple[int, ...]) -> int:
         """Offset in the file of a table's names."""

@@ -18,6 +18,7 @@ from edgepack.files.elf_reader import (
     DT_NEEDED,
     ELF64,
     PT_LOAD,
+    SHT_DYNAMIC,
     SHT_DYNSYM,
     SHT_NOBITS,
     SHT_SYMTAB,
@@ -201,6 +202,35 @@ def test_whatever_is_wrong_with_a_file_is_one_error(tmp_path: Path) -> None:
         except ElfError:
             refused += 1
     assert refused > 300
+
+
+def crafted(kind: int, table: bytes, *, names: bytes, times: int = 1) -> bytes:
+    """A file with ``times`` section headers of one table, whose names are ``names``."""
+
+    def header(kind: int, offset: int, size: int) -> bytes:
+        return ELF64.section.pack(0, kind, 0, 0, offset, size, 1, 0, 8, 16)
+
+    tables, at = names + table, ELF64.header.size
+    strings, rows = header(3, at, len(names)), header(kind, at + len(names), len(table)) * times
+    sections = header(0, 0, 0) + strings + rows
+    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
+    about = (3, 62, 1, 0, 0, at + len(tables), 0, 64, 56, 0, 64, times + 2, 1)
+    return ELF64.header.pack(ident, *about) + tables + sections
+
+
+def test_names_that_share_megabytes_are_not_copied() -> None:
+    """Some kilobytes of an archive would stand for hundreds of gigabytes."""
+    name = b"A" * 65_535 + b"\0"
+    needed = struct.pack("<QQ", DT_NEEDED, 0)
+    content = crafted(SHT_DYNAMIC, needed * 2, names=name)
+    assert read_elf(content).dynamic_texts(DT_NEEDED) == ["A" * 65_535] * 2
+    with pytest.raises(ElfError, match="names are together far longer"):
+        read_elf(crafted(SHT_DYNAMIC, needed * 4096, names=name)).dynamic_texts(DT_NEEDED)
+    symbols = ELF64.symbol.pack(0, 16, 0, 1, 0, 0) * 4096
+    with pytest.raises(ElfError, match="names are together far longer"):
+        list(read_elf(crafted(SHT_DYNSYM, symbols, names=name)).symbols(SHT_DYNSYM))
+    with pytest.raises(ElfError, match="sections are together far longer"):
+        list(read_elf(crafted(SHT_DYNSYM, symbols, names=b"\0", times=60)).symbols(SHT_DYNSYM))
 
 
 def test_a_table_of_versions_that_goes_round_ends(tmp_path: Path) -> None:
