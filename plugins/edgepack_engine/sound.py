@@ -48,7 +48,11 @@ def _begins_as_plan(path: Path) -> bool:
 def widest_pair(plan: Path) -> int:
     """The largest sum of two neighbouring weights' magnitudes in a plan's products. Raises ``ValueError`` for a file that is no plan."""
     content = np.memmap(plan, np.uint8, "r")
-    return max((_widest(content[at : at + size].view(np.int8)) for at, size in _products(content)), default=0)
+    # Layers may share their weights, which are looked at once.
+    products = set(_products(content))
+    if sum(size for _, size in products) > len(content):
+        raise ValueError("weights that lie over one another")
+    return max((_widest(content[at : at + size].view(np.int8)) for at, size in products), default=0)
 
 
 def has_steps(plan: Path, operations: Collection[Operation]) -> bool:

@@ -85,3 +85,30 @@ def test_what_is_no_plan_is_refused(plan: bytes, tmp_path: Path, context: HostCo
         require_sound(bundle_of(plan[:cut], tmp_path), context=context)
     with pytest.raises(VerificationError, match="check pairs"):
         require_sound(bundle_of(b"x" + plan[1:], tmp_path), context=context)
+
+
+def test_weights_are_looked_at_once(
+    plan: bytes, tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tens of thousands of steps with the same megabytes would take hours, before any sandbox."""
+    _, _, count, *_, steps_at = HEADER.unpack(plan[: HEADER.size])
+    steps = [STEP.unpack_from(plan, steps_at + at * STEP.size) for at in range(count)]
+    product = next(step for step in steps if step[0] == Operation.PRODUCT)
+    looked: list[int] = []
+
+    def widest(weights: np.ndarray) -> int:
+        looked.append(len(weights))
+        return 0
+
+    monkeypatch.setattr("edgepack_engine.sound._widest", widest)
+    content = bytearray(plan)
+    content[steps_at : steps_at + count * STEP.size] = STEP.pack(*product) * count
+    require_sound(bundle_of(bytes(content), tmp_path), context=context)
+    assert len(looked) == 1
+    other = list(product)
+    other[STEP_SIZES : STEP_SIZES + 2] = [2, len(plan) // 8]
+    for at in range(count):
+        other[STEP_TENSORS] = 64 + 2 * at
+        STEP.pack_into(content, steps_at + at * STEP.size, *other)
+    with pytest.raises(VerificationError, match="lie over one another"):
+        require_sound(bundle_of(bytes(content), tmp_path), context=context)
