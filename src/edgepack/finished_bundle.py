@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from edgepack.files.folder import ARRAY, require_kind, require_outside
 from edgepack.models.export.source_key import require_unchanged
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.models.find.source import ingest
+from edgepack.models.ort.memory import limits_of_reading
 from edgepack.plugins.checks import forms_of, require_sound
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
@@ -237,9 +238,15 @@ def _source(
         source = given_by_bundle(bundle, source)
         ours = may_run(bundle, asked=False, context=context)
         source = replace(source, module=module_of(bundle, ours=ours, named=asked.module, context=context))
-        said = require_facts(bundle, source)
-        require_sound(bundle, context=context)
+        with _limits_of_reading(bundle):
+            said = require_facts(bundle, source)
+            require_sound(bundle, context=context)
         return source, said
+
+
+def _limits_of_reading(bundle: Bundle) -> AbstractContextManager[None]:
+    """Limits for what reads the bundle's files in this process. Where they are passed, ``ModelError`` is raised, or the process ended."""
+    return limits_of_reading(bundle.name, sum(int(file["size"]) for file in bundle.manifest["files"]))
 
 
 def _options(bundle: Bundle, asked: VerifyOptions, context: HostContext) -> ModelOptions:
@@ -391,7 +398,8 @@ def _require_other_forms(
     bundle: Bundle, runner: BundleRunner, options: ModelOptions, context: HostContext
 ) -> None:
     """Run what other devices than this host take of the bundle. Raises ``ProofError`` where a form fails or gives other vectors."""
-    forms = forms_of(bundle, context=context)
+    with _limits_of_reading(bundle):
+        forms = forms_of(bundle, context=context)
     known = _known(bundle, runner, options) if forms else None
     for name, files in forms.items():
         assert known is not None

@@ -1,5 +1,6 @@
 """A bundle that was made earlier: its model is read as was said here, never as a stranger says; a proof on a device is of that device, as long as it holds."""
 
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -8,17 +9,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.berts import write_bert
 from tests.support.device_records import result
 from tests.support.signed import key_in, write_small_bundle
 
 from edgepack.bundles.manifest import open_bundle
 from edgepack.device.record import record_file_of
 from edgepack.device.session import Address, parse_address
-from edgepack.errors import BundleError, ProofError, UsageError, VerificationError
+from edgepack.errors import BundleError, ModelError, ProofError, UsageError, VerificationError
 from edgepack.finished_bundle import (
     Built,
     VerifyOptions,
     _require_other_forms,
+    _source,
     prove_built,
     reading_of,
     verify_on_devices,
@@ -179,3 +182,33 @@ def test_each_form_of_a_bundle_gives_its_vectors(
     _require_other_forms(made, embed([1.0, 0.0]), OWN_LIMITS, context)
     with pytest.raises(ProofError, match=rf"\(without SIMD\).*({words})"):
         _require_other_forms(made, embed(other), OWN_LIMITS, context)
+
+
+def test_what_reads_a_bundle_has_limits(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever parser a stranger's file has found a way to keep busy."""
+    made = open_bundle(write_small_bundle(tmp_path / "bundle"))
+    for name in ("forms_of", "require_sound"):
+        monkeypatch.setattr(f"edgepack.finished_bundle.{name}", lambda bundle, *, context: bytearray(1 << 46))
+    with pytest.raises(ModelError, match="takes more memory than"):
+        _require_other_forms(made, SimpleNamespace(), OWN_LIMITS, context)  # type: ignore[arg-type]
+    for name, given in (
+        ("ingest", None),
+        ("given_by_bundle", write_bert(tmp_path / "model")[0]),
+        ("module_of", None),
+        ("require_facts", ()),
+    ):
+        monkeypatch.setattr(f"edgepack.finished_bundle.{name}", lambda *asked, given=given, **how: given)
+    with pytest.raises(ModelError, match="takes more memory than"):
+        _source(made, VerifyOptions(model="named"), context)
+    monkeypatch.setattr("edgepack.finished_bundle.require_sound", lambda bundle, *, context: burn(0.05))
+    monkeypatch.setenv("EDGEPACK_GRAPH_SECONDS", "0.01")
+    with pytest.raises(ModelError, match="computes for longer than"):
+        _source(made, VerifyOptions(model="named"), context)
+
+
+def burn(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass

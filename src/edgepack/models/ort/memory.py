@@ -2,7 +2,7 @@
 
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Lock
 
@@ -58,6 +58,11 @@ def limited_memory(name: str, limit: int, allowance: Allowance) -> Iterator[None
         with _lock:
             _limits.remove(limit)
             _apply()
+
+
+def limits_of_reading(name: str, size: int) -> AbstractContextManager[None]:
+    """Limits for a stranger's files of so many bytes, whatever reads them: a few kilobytes may stand for terabytes, or for years."""
+    return limited_memory(name, memory_to_try(size), Allowance(size))
 
 
 def is_lack_of_memory(error: Exception) -> bool:
