@@ -18,7 +18,7 @@ from edgepack.foundry.compile.shipped import lay_configured
 from edgepack.foundry.patch import Change, Patch, RuntimeRequest
 from edgepack.foundry.release import Release
 from edgepack.foundry.releases.registry import RELEASE
-from edgepack.foundry.sources.tree import SourceTree, source_tree
+from edgepack.foundry.sources.tree import SourceTree, require_whole, source_tree
 from edgepack.foundry.symbols import Symbols
 from edgepack.foundry.toolchain import Toolchain
 from edgepack.foundry.units import BUILD, OVERLAY, TREE, Unit
@@ -145,6 +145,7 @@ class KernelArchive:
         if (done := compiled_already(jobs)) is not None:
             return done
         with context.store.lock(self.folder):
+            require_whole(self.tree)
             return compile_objects(
                 jobs,
                 read=self.toolchain.symbols,

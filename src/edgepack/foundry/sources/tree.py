@@ -1,5 +1,6 @@
 """The source tree that ONNX Runtime's own CMake is pointed at: unpacked, patched, complete without a network."""
 
+import json
 import platform
 import shutil
 import stat
@@ -9,14 +10,15 @@ from pathlib import Path
 
 from edgepack import tools
 from edgepack.context import BuildContext
-from edgepack.errors import EdgepackError, MissingToolError
+from edgepack.errors import EdgepackError, MissingToolError, ToolError
 from edgepack.fetch.unpack import unpack_download
-from edgepack.files.store import disk_errors, key_of, sha256_of
+from edgepack.files.store import digest_tree, disk_errors, key_of, sha256_of, written_beside
 from edgepack.foundry.sources.pinned import Catalogue, HostTool, SourcePart, fetch_parts, fetch_tool
 
 LAYOUT = "1"
 """Changes when the same archives are laid out otherwise."""
 COMPLETE = ".complete"
+"""In a tree that is laid out: path → SHA-256 of each file."""
 HEADER = "include/onnxruntime/core/session/onnxruntime_c_api.h"
 """The C API's, in ONNX Runtime's folder."""
 
@@ -54,9 +56,30 @@ def source_tree(catalogue: Catalogue, *, context: BuildContext) -> SourceTree:
     inputs = tree_inputs(digests)
     folder = context.store.folder("source-tree", inputs)
     with context.store.lock(folder):
-        if not (folder / COMPLETE).is_file():
+        if not _listed(folder):
             _lay_out(folder, catalogue.parts, archives, context)
     return SourceTree(folder=folder, catalogue=catalogue, key=key_of(inputs), digests=digests)
+
+
+def require_whole(tree: SourceTree) -> None:
+    """Compare each file with what was unpacked, before anything is compiled of it. Raises ``ToolError``; who asks next unpacks it anew."""
+    listed = _listed(tree.folder)
+    for path, sha256 in listed.items():
+        file = tree.folder / path
+        if not file.is_file() or sha256_of(file) != sha256:
+            (tree.folder / COMPLETE).unlink()
+            raise ToolError(
+                f"in the cache, {file} is not as it was unpacked",
+                hint="run it again: the sources are unpacked anew; the disk may be damaged",
+            )
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    try:
+        found = json.loads((folder / COMPLETE).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def tree_inputs(digests: Mapping[str, str]) -> dict[str, str]:
@@ -104,7 +127,9 @@ def _lay_out(
         # protobuf 21 asks for utf8_range and does not use it.
         (folder / "utf8_range").mkdir(exist_ok=True)
         (folder / "utf8_range" / "CMakeLists.txt").write_text("")
-        (folder / COMPLETE).write_text("")
+        listing = {file.path: file.sha256 for file in digest_tree(folder) if file.path != COMPLETE}
+        with written_beside(folder / COMPLETE) as beside:
+            beside.write_text(json.dumps(listing))
 
 
 def _patch(folder: Path, patch: Path, context: BuildContext) -> None:
