@@ -3,6 +3,7 @@
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -181,9 +182,22 @@ def key_of_cell(source: ModelSource, target: Target, context: HostContext) -> st
         "texts": texts_of(passes),
         "calibration": sha256_of(texts) if (texts := target.model.calibration) and texts.is_file() else "",
         "module": sha256_of(module) if (module := target.module) and module.is_file() else "",
+        "named": _files_of({**target.options, **target.extra}),
         "packages": {name: context.extensions(PACKAGE)[name].identity for name in target.packages},
         "edgepack": edgepack.__version__,
         "made_by": context.plugins().builder_of(target).made_by(target),
         **compiled_otherwise(target.platform, context=context),
     }
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _files_of(said: object) -> list[str]:
+    """The digests of files that options and settings of plugins name, such as a wheel."""
+    if isinstance(said, Mapping):
+        return [each for key in sorted(said) for each in _files_of(said[key])]
+    if isinstance(said, list | tuple):
+        return [each for value in said for each in _files_of(value)]
+    try:
+        return [sha256_of(Path(said))] if isinstance(said, str) and Path(said).is_file() else []
+    except (OSError, ValueError):  # words that no file can be called
+        return []

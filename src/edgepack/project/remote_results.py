@@ -19,7 +19,7 @@ from edgepack.errors import BundleError, DiskFullError, OutputError
 from edgepack.files.shared import SharedStore
 from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
-from edgepack.project.state_file import described, is_memory, remember, same_delegates
+from edgepack.project.state_file import described, holds_installed, is_memory, remember, same_delegates
 from edgepack.records.bundle import Bundle
 from edgepack.toml_schema import parse_foreign, read_foreign
 from edgepack.verifier.trusted_bundles import remember_from_store
@@ -65,6 +65,8 @@ def take(
             return False
         found = {path.relative_to(work).as_posix() for path in work.rglob("*")} - {MEMORY}
         bundle = open_bundle(unpack_bundle(work / archive_of(folder).name, work / "unpacked" / folder.name))
+        if not holds_installed(bundle):
+            return False
         if digest(bundle) != memory["digest"] or bundle.name != folder.name:
             raise BundleError("it is another bundle than it is listed as")
         _require_files(bundle, memory, found, packagers)

@@ -2,8 +2,10 @@
 
 import errno
 import json
+import platform
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from edgepack.errors import BundleError
 from edgepack.files.folder import is_below, named_path
 from edgepack.files.store import sha256_of
 from edgepack.plugins.host import PluginHost
+from edgepack.records.bundle import Bundle
 from edgepack.signing.signatures import signature_of
 from edgepack.toml_schema import parse_foreign, read_foreign
 
@@ -54,9 +57,23 @@ def is_up_to_date(folder: Path, key: str, host: PluginHost) -> bool:
     if known is None or known["key"] != key or not same_delegates(known, host):
         return False
     try:
-        return _is_as_made(folder, known) and bool(digest(open_bundle(folder)) == known["digest"])
+        bundle = open_bundle(folder)
+        return _is_as_made(folder, known) and digest(bundle) == known["digest"] and holds_installed(bundle)
     except BundleError:
         return False
+
+
+def holds_installed(bundle: Bundle) -> bool:
+    """Whether Python and the packages that are frozen into a bundle are still the installed ones; what is compiled has the key's sources."""
+    said = bundle.manifest["runner"].get("versions", {})
+    return all(said[name] == installed for name, installed in _installed() if name in said)
+
+
+def _installed() -> Iterator[tuple[str, str]]:
+    yield "python", platform.python_version()
+    for name in ("pyinstaller", "tokenizers"):
+        with suppress(PackageNotFoundError):
+            yield name, version(name)
 
 
 def _is_as_made(folder: Path, known: Mapping[str, Any]) -> bool:

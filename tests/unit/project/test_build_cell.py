@@ -60,3 +60,22 @@ def test_a_cell_is_another_one_with_another_licence_corpus_or_toolchain(
     (tmp_path / "moved").mkdir()
     folder = (tmp_path / "elsewhere").rename(tmp_path / "moved/tiny")
     assert key() == keys[-2]
+
+
+def test_a_cell_is_another_one_with_another_file_that_an_option_names(
+    tmp_path: Path, context: HostContext
+) -> None:
+    """A wheel of one's own was replaced, or removed, and the bundle with the old one was up to date."""
+    write_bert(tmp_path / "tiny", num_hidden_layers=1)
+    source, wheel = ingest(str(tmp_path / "tiny"), context=context), tmp_path / "onnxruntime-own.whl"
+    target = context.plugins().target("linux-x86-min", {})
+    named = replace(
+        target, options={**target.options, "onnxruntime": str(wheel), "more": ["x" * 5000, "a\0b"]}
+    )
+    keys = []
+    for content in (b"one", b"two", None):
+        wheel.unlink(missing_ok=True)
+        if content is not None:
+            wheel.write_bytes(content)
+        keys.append(key_of_cell(source, named, context))
+    assert len(set(keys)) == 3

@@ -2,12 +2,15 @@
 
 import json
 import os
+import platform
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from edgepack.plugins.host import load_plugins
-from edgepack.project.state_file import REMEMBERED, described, is_up_to_date, signing
+from edgepack.project.state_file import REMEMBERED, described, holds_installed, is_up_to_date, signing
+from edgepack.records.bundle import Bundle
 
 
 @pytest.mark.parametrize("name", ["pipe", "device", "folder", "missing", "../outside", "/dev/zero"])
@@ -46,3 +49,18 @@ def test_a_memory_that_is_none_is_not_waited_for_nor_believed(tmp_path: Path, ki
             known = {"key": "k", "digest": "d", "files": {}, "delegates": [3]}
             file.write_text(json.dumps({"bundle": known}))
     assert not is_up_to_date(tmp_path / "bundle", "k", load_plugins())
+
+
+@pytest.mark.parametrize("name", ["python", "pyinstaller", "tokenizers"])
+def test_what_is_frozen_in_is_the_installed_one(name: str) -> None:
+    """After a security update of Python a bundle with the old one was up to date."""
+
+    def bundle(**versions: str) -> Bundle:
+        return Bundle(directory=Path(), manifest={"runner": {"versions": versions}})
+
+    installed = {
+        "python": platform.python_version(),
+        **{each: version(each) for each in ("pyinstaller", "tokenizers")},
+    }
+    assert holds_installed(bundle(**installed, trim="1")) and holds_installed(bundle())
+    assert not holds_installed(bundle(**{**installed, name: "0.1"}))
