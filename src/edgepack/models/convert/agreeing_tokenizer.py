@@ -30,6 +30,7 @@ from edgepack.models.convert.typed_tokenizer import gives_types
 from edgepack.models.read.documents import EDITED, read_object, truncation_of
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.panics import panics_reported
+from edgepack.models.read.sentence_transformers import read_prompts
 from edgepack.models.read.tokenizer import open_tokenizer
 
 PROBES = ("Hello World", "ÉCOLE naïve", "東京 tower", "a\ab", "\ufb01ne \uff11\uff12")
@@ -39,6 +40,8 @@ SPACED = "  a  b "
 KINDS = {VOCABULARY: models.WordPiece, WORDS: models.BPE}
 """What tokenizers of a family are, by its first file; Unigram otherwise."""
 ENDS = ("bos_token", "eos_token", "cls_token", "sep_token")
+BY_TYPE = ("deberta-v2", "gte")
+"""``model_type`` of models for which release 5 has a class that is not compared."""
 SIGNS = ("<", "[")
 """What special tokens begin with, so that no text has them by chance."""
 
@@ -78,16 +81,21 @@ def _differences(
     folder: ModelFolder, said: Said, tokenizer: Tokenizer, document: Any, *, pairs: bool
 ) -> Iterator[str]:
     known = {each.content: each for each in tokenizer.get_added_tokens_decoder().values()}
-    for token in added_tokens(said):
-        if token.content not in known and not token.content.startswith(SIGNS):
-            raise _contradiction(f"{token.content!r} is a special token by the one alone")
+    prompts = _prompts(folder)
+    alone = [token.content for token in added_tokens(said) if token.content not in known]
+    for content in alone:
+        if not content.startswith(SIGNS) or content in prompts:
+            raise _contradiction(f"{content!r} is a special token by the one alone")
+    if alone and _has_rows(folder, tokenizer):
+        yield f"{', '.join(alone[:4])}: a token to transformers, and words to a bundle, as tokenizer.json has no such token"
     named = said.get("tokenizer_class") or folder.config.get("tokenizer_class")
     name = class_of(folder.config, said)
     name = ALSO.get(name, name)
     if pairs and _takes_types(folder, tokenizer):
         yield from _types(folder, name)
     for token in added_tokens({"added_tokens_decoder": said.get("added_tokens_decoder")}):
-        if (has := known.get(token.content)) is None or token.content.startswith(SIGNS):
+        common = token.content.startswith(SIGNS) and token.content not in prompts
+        if (has := known.get(token.content)) is None or common:
             continue
         if _flags(has) != _flags(token):
             raise _contradiction(f"{token.content!r} is found in other places by the one than by the other")
@@ -105,6 +113,14 @@ def _differences(
     if family is None:
         if named and name not in (*BYTE_LEVEL, *GIVEN):
             yield f"the settings of a {name} were not compared with tokenizer.json"
+        elif (
+            not named
+            and folder.config.get("model_type") in BY_TYPE
+            and isinstance(tokenizer.model, models.Unigram)
+        ):
+            yield f"the settings of a {folder.config['model_type']} model's tokenizer were not compared with tokenizer.json"
+        elif name in BYTE_LEVEL and not isinstance(tokenizer.model, models.BPE):
+            yield _by_release(name)
         return
     said = {**family.specials, **stated}
     if family.steps is None:
@@ -147,6 +163,18 @@ def _differences(
             raise _contradiction(f"a text is {what} as {odd[0]!r} or as {odd[1]!r}")
     if ours != theirs or not _is_usual(document["model"], unknown):
         yield _by_release(name)
+
+
+def _prompts(folder: ModelFolder) -> str:
+    """All that the model's settings put before texts."""
+    prefixes = (folder.settings.get(f"{side}_prefix") for side in ("query", "document"))
+    return "\n".join([*read_prompts(folder).texts.values(), *map(str, prefixes)])
+
+
+def _has_rows(folder: ModelFolder, tokenizer: Tokenizer) -> bool:
+    """Whether the model has vectors for tokens behind the tokenizer's own."""
+    rows = folder.config.get("vocab_size")
+    return not isinstance(rows, int) or rows > tokenizer.get_vocab_size(with_added_tokens=True)
 
 
 def _takes_types(folder: ModelFolder, tokenizer: Tokenizer) -> bool:

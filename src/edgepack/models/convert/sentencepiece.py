@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import ModelError
-from edgepack.models.read.documents import read_bytes
+from edgepack.models.read.documents import LONGEST, read_bytes
 
 UNIGRAM, BPE = 1, 2
 CONTROL, USER_DEFINED = 3, 4
@@ -54,7 +54,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
     from google.protobuf.message import DecodeError
 
     try:
-        found = _model().FromString(read_bytes(path))
+        found = _model().FromString(read_bytes(path, most=LONGEST))
         pieces = tuple(Piece(text=each.piece, score=each.score, kind=each.type) for each in found.pieces)
     except (DecodeError, ValueError) as error:
         raise ModelError(

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.outputs.reading import linear
 from edgepack.models.read.card import ModelCard
@@ -90,8 +92,33 @@ def read_splade(folder: ModelFolder, weights: Path, name: str) -> VectorReading:
         pooling=Pooling(mode="max", normalize=False),
         dimension=size,
         files=tuple(each for each in files if folder.has(each)),
-        warnings=_kept(folder),
+        warnings=(*_kept(folder), *_tied(folder.config, tensors, head, (decoders, biases))),
     )
+
+
+def _tied(
+    config: Mapping[str, Any],
+    tensors: TensorFile,
+    head: Vocabulary,
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+) -> tuple[str, ...]:
+    """A warning where releases of transformers take different ones of two tensors that config.json says are one."""
+    if config.get("tie_word_embeddings", True) is False:
+        return ()
+    decoders, biases = names
+    pairs = [(head.matrix, _word_table(tensors))] if head.matrix.startswith(decoders) else []
+    pairs += [(head.bias, other) for other in biases if other != head.bias and other in tensors.tensors]
+    for taken, other in pairs:
+        shape = tensors.tensors[taken].shape
+        if other is not None and not np.array_equal(tensors.read(taken, shape), tensors.read(other, shape)):
+            return (
+                f"config.json ties {taken} and {other}, which differ: a bundle has the first, as transformers 5; release 4 takes the second",
+            )
+    return ()
+
+
+def _word_table(tensors: TensorFile) -> str | None:
+    return next((name for name in tensors.tensors if name.endswith(WORD_TABLES)), None)
 
 
 def _kept(folder: ModelFolder) -> tuple[str, ...]:
@@ -109,7 +136,7 @@ def _matrix(tensors: TensorFile, decoders: tuple[str, ...]) -> str:
     for decoder in decoders:
         if f"{decoder}.weight" in tensors.tensors:
             return f"{decoder}.weight"
-    table = next((name for name in tensors.tensors if name.endswith(WORD_TABLES)), None)
+    table = _word_table(tensors)
     if table is None:
         raise ModelError(
             f"{tensors.path.name} has neither {decoders[0]}.weight nor a table of word embeddings",

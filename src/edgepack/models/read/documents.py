@@ -14,7 +14,7 @@ LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 def read_json(path: Path) -> Any:
     """Content of a JSON file. Raises ``ModelError`` that names the file."""
-    content = read_bytes(path)
+    content = read_bytes(path, most=LONGEST if path.name == TOKENIZER else MOST)
     try:
         return json.loads(content)
     except ValueError as error:
@@ -37,19 +37,22 @@ def require_object(document: Any, name: str) -> Mapping[str, Any]:
     return document
 
 
-def read_bytes(path: Path) -> bytes:
-    """A small file's content."""
+def read_bytes(path: Path, *, most: int) -> bytes:
+    """A small file's content. Raises ``ModelError`` for one of more than ``most`` bytes."""
     require_content(path)
     try:
-        if path.stat().st_size > MOST:
-            raise ModelError(f"{path.name} has more than {MOST >> 20} MiB", hint=EDITED)
+        if path.stat().st_size > most:
+            raise ModelError(f"{path.name} has more than {most >> 20} MiB", hint=EDITED)
         return path.read_bytes()
     except OSError as error:
         raise _unreadable(path, error) from error
 
 
-MOST = 256 << 20
-"""Bytes of a document; the largest are tokenizers of 262,144 tokens, with 33 MB."""
+MOST = 4 << 20
+"""Bytes of a document, of which Python makes some thirty times as many; the largest are Gemma's tokens with their flags, 1.2 MB."""
+TOKENIZER = "tokenizer.json"
+LONGEST = 64 << 20
+"""Bytes of a tokenizer; those of 262,144 tokens have 33 MB."""
 
 
 def require_content(path: Path) -> None:

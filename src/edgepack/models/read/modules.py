@@ -137,12 +137,15 @@ def require_plain_transformer(folder: ModelFolder, kind: str) -> None:
     """
     document, (named, output) = folder.transformer, _GIVEN.get(kind, (_TOKENS, "last_hidden_state"))
     inputs = document.get("modality_config")
-    of_texts = inputs.get("text") if isinstance(inputs, dict) else inputs
+    of_texts = inputs.get("text", "") if isinstance(inputs, dict) else inputs
     said = of_texts if isinstance(of_texts, dict) else {"method_output_name": of_texts}
+    # Where there are messages, sentence-transformers puts each text through the chat template.
+    chats = isinstance(inputs, dict) and "message" in inputs
     lengths = () if kind == "colbert" else ("query_length", "document_length", "query_expansion")
     asked = {
         "module_output_name": document.get("module_output_name") in (None, named),
-        "modality_config": said.get("method_output_name") in (None, output)
+        "modality_config": not chats
+        and said.get("method_output_name") in (None, output)
         and said.get("method") in (None, "forward"),
         **{key: not document.get(key) for key in ("processing_kwargs", *lengths)},
     }

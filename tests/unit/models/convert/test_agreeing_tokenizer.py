@@ -64,6 +64,45 @@ def test_the_class_lowers_where_nothing_says_that_it_does_not(model: Path, conte
     assert warnings(model) == (), "this class takes tokenizer.json as it is"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"additional_special_tokens": ["<query>"]},
+        {"extra_special_tokens": ["<query>"]},
+        {"added_tokens_decoder": {"10": {"content": "<query>", "special": True}}},
+        {"pad_token": "<query>"},
+    ],
+)
+def test_tokens_that_the_settings_alone_have(model: Path, said: dict[str, Any]) -> None:
+    write_json(model / "tokenizer_config.json", BERT | said)
+    assert warnings(model) == (), "there is no vector of it"
+    change(model / "config.json", vocab_size=12)
+    (warning,) = warnings(model)
+    assert warning.startswith("<query>: a token to transformers, and words to a bundle")
+    for settings in ({"prompts": {"query": "<query> "}}, {"query_prefix": "<query>"}):
+        write_json(model / "config_sentence_transformers.json", settings)
+        with pytest.raises(ModelError, match="'<query>' is a special token by the one alone"):
+            warnings(model)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "words"),
+    [
+        ("deberta-v2", {}, "the settings of a deberta-v2 model's tokenizer were not compared"),
+        ("deberta", {"tokenizer_class": "DebertaTokenizerFast"}, "transformers 5 does not read all"),
+        ("qwen2", {"tokenizer_class": "PreTrainedTokenizerFast"}, ""),
+    ],
+)
+def test_classes_that_are_not_compared(model: Path, kind: str, said: dict[str, Any], words: str) -> None:
+    change(model / "config.json", model_type=kind)
+    write_json(model / "tokenizer_config.json", said)
+    if kind == "deberta-v2":
+        assert warnings(model) == ()
+        unigram = Tokenizer(models.Unigram([("<unk>", 0.0), ("a", -1.0)], unk_id=0, byte_fallback=False))
+        unigram.save(str(model / "tokenizer.json"))
+    assert [words in each for each in warnings(model)] == [True] * bool(words)
+
+
 TWO_INPUTS = {"model_input_names": ["input_ids", "attention_mask"]}
 
 

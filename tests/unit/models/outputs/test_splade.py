@@ -189,3 +189,24 @@ def test_a_transformer_that_gives_something_else_is_refused(tmp_path: Path, cont
     )
     with pytest.raises(UnsupportedModelError, match="requires processing_kwargs"):
         ingest(str(folder), context=context)
+    chats = {"text": {"method_output_name": "logits"}, "message": {"method_output_name": "logits"}}
+    for inputs in (chats, {"image": {"method_output_name": "logits"}}):
+        write_json(folder / "sentence_bert_config.json", {**said, "modality_config": inputs})
+        with pytest.raises(UnsupportedModelError, match="requires modality_config"):
+            ingest(str(folder), context=context)
+
+
+@pytest.mark.parametrize("name", ["cls.predictions.decoder.weight", "cls.predictions.decoder.bias"])
+def test_tied_tensors_that_differ_are_a_warning(tmp_path: Path, context: HostContext, name: str) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    folder = tmp_path / "splade-tiny"
+    write_masked(folder, "bert")
+    tensors = load_file(folder / "model.safetensors")
+    other = "bert.embeddings.word_embeddings.weight" if "weight" in name else "cls.predictions.bias"
+    for differs in (0, 1):
+        save_file({**tensors, name: tensors[other] + np.float32(differs)}, folder / "model.safetensors")
+        found = ingest(str(folder), context=context).warnings
+        assert [f"ties {name} and {other}, which differ" in each for each in found] == [True] * differs
+    change(folder / "config.json", tie_word_embeddings=False)
+    assert ingest(str(folder), context=context).warnings == ()

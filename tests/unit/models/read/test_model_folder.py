@@ -64,3 +64,11 @@ def test_a_module_in_a_folder_of_any_name(model: Path, context: HostContext, fol
     write_json(model / "modules.json", [MODULES[0], {**MODULES[1], "path": folder}])
     with pytest.raises(ModelError, match=r"modules.json names a folder with \d+ letters"):
         ingest(str(model), context=context)
+
+
+@pytest.mark.parametrize(("name", "most"), [("config.json", 4), ("modules.json", 4), ("tokenizer.json", 64)])
+def test_a_document_of_many_bytes_is_refused(model: Path, name: str, most: int) -> None:
+    text = (model / name).read_text()
+    (model / name).write_text(text + " " * (most << 20))
+    with pytest.raises(ModelError, match=rf"{name} has more than {most} MiB"):
+        ModelFolder(directory=model).document(name)
