@@ -17,6 +17,9 @@ from edgepack.records.operators import Operator, Operators
 GLOBAL_TYPES = "!globally_allowed_types;"
 ALL_WHEN_NONE = "!no_ops_specified_means_all_ops_are_required"
 _NAMED_AT_MOST = 12
+OVERLAP, LEAST, MOST, WORD, DEEPEST = 32, 1 << 20, 1 << 30, 64, 32
+"""How many times a model's bytes its names and what has them may take together, at least and at most, how many each takes beside its letters, and
+how deep graphs may lie in one another."""
 
 Key = tuple[str, int, str]
 
@@ -118,9 +121,13 @@ def operators_of_ort_model(path: Path) -> Operators:
     """The operators that an ``.ort`` file asks for, with types, subgraphs included. Raises ``ModelError``."""
     required: dict[str, dict[int, set[str]]] = {}
     usage = usage_manager(exact=True)
-    processor = upstream("ort_model_processor").OrtFormatModelProcessor
+    reader = upstream("ort_model_processor")
     try:
-        processor(str(path), required, usage).process()
+        processor = reader.OrtFormatModelProcessor(str(path), required, usage)
+        _require_a_tree(
+            processor._model.Graph(), reader.fbs.AttributeType.AttributeType, size=path.stat().st_size
+        )
+        processor.process()
     except FileNotFoundError as error:
         raise ModelError(f"there is no model file {path}") from error
     except Exception as error:  # upstream's reader raises whatever its flatbuffers code runs into
@@ -140,6 +147,40 @@ def operators_of_ort_model(path: Path) -> Operators:
             for name in names
         )
     )
+
+
+def _require_a_tree(graph: Any, kinds: Any, *, size: int) -> None:
+    """Raise ``ValueError`` where graphs, nodes or names stand in several places of one another, so that a small file takes years to read."""
+    left, waiting = min(OVERLAP * size + LEAST, MOST), [(graph, 0)]
+    seen: set[int] = set()
+
+    def take(*names: bytes | None) -> None:
+        nonlocal left
+        left -= sum(WORD + len(name or b"") for name in names)
+        if left < 0:
+            raise ValueError("what it holds is together far longer than it is")
+
+    while waiting:
+        graph, depth = waiting.pop()
+        if graph._tab.Pos in seen or depth > DEEPEST:
+            raise ValueError("a graph stands in two places, or too deep in others")
+        seen.add(graph._tab.Pos)
+        for at in range(graph.NodeArgsLength()):
+            take(graph.NodeArgs(at).Name())
+        for node in (graph.Nodes(at) for at in range(graph.NodesLength())):
+            take(node.OpType(), node.Domain())
+            for at in range(node.InputsLength()):
+                take(node.Inputs(at))
+            for at in range(node.OutputsLength()):
+                take(node.Outputs(at))
+            for attribute in (node.Attributes(at) for at in range(node.AttributesLength())):
+                take(None)
+                if attribute.Type() == kinds.GRAPH:
+                    waiting.append((attribute.G(), depth + 1))
+                elif attribute.Type() == kinds.GRAPHS:
+                    for at in range(attribute.GraphsLength()):
+                        take(None)
+                        waiting.append((attribute.Graphs(at), depth + 1))
 
 
 def canonical_types(types: str) -> str:

@@ -1,8 +1,10 @@
 """Operator lists: what upstream writes is read, nothing is lost, and what is missing is named."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from edgepack.operators.config import (
     union,
     unmet,
 )
+from edgepack.operators.types import upstream
 from edgepack.records.operators import Operator, Operators
 
 UPSTREAM = """\
@@ -360,3 +363,68 @@ def test_a_union_serves_its_members_and_is_served_by_what_serves_them_all(seed: 
 def test_types_of_another_form_make_no_sense(types: str) -> None:
     with pytest.raises(UsageError, match="line 1 of the operator config is invalid"):
         parse_config(f"ai.onnx;13;Add{types}\n")
+
+
+def ort_file(path: Path, *, places: int, depth: int, shared: bool = True) -> Path:
+    """A model whose nodes hold the graph within ``places`` times, in graphs so deep."""
+    upstream("ort_model_processor")
+    attribute, kinds, graph, session, whole_model, node = (
+        import_module(f"ort_flatbuffers_py.fbs.{name}")
+        for name in ("Attribute", "AttributeType", "Graph", "InferenceSession", "Model", "Node")
+    )
+    made = import_module("flatbuffers").Builder(1024)
+    words = {word: made.CreateString(word) for word in ("Add", "", "1.21.0", "a")}
+
+    def vector(start: Any, items: list[int]) -> int:
+        start(made, len(items))
+        for item in reversed(items):
+            made.PrependUOffsetTRelative(item)
+        return int(made.EndVector())
+
+    def graph_of(nodes: list[int]) -> int:
+        listed = vector(graph.GraphStartNodesVector, nodes)
+        graph.GraphStart(made)
+        graph.GraphAddNodes(made, listed)
+        return int(graph.GraphEnd(made))
+
+    def graph_within(level: int) -> int:
+        if not level:
+            return graph_of([])
+        inner = (
+            [graph_within(level - 1)] * places if shared else [graph_within(level - 1) for _ in range(places)]
+        )
+        attributes = []
+        for each in inner:
+            attribute.AttributeStart(made)
+            attribute.AttributeAddName(made, words["a"])
+            attribute.AttributeAddType(made, kinds.AttributeType.GRAPH)
+            attribute.AttributeAddG(made, each)
+            attributes.append(attribute.AttributeEnd(made))
+        listed = vector(node.NodeStartAttributesVector, attributes)
+        node.NodeStart(made)
+        node.NodeAddOpType(made, words["Add"])
+        node.NodeAddDomain(made, words[""])
+        node.NodeAddSinceVersion(made, 7)
+        node.NodeAddAttributes(made, listed)
+        return graph_of([node.NodeEnd(made)])
+
+    whole = graph_within(depth)
+    whole_model.ModelStart(made)
+    whole_model.ModelAddGraph(made, whole)
+    model = whole_model.ModelEnd(made)
+    session.InferenceSessionStart(made)
+    session.InferenceSessionAddOrtVersion(made, words["1.21.0"])
+    session.InferenceSessionAddModel(made, model)
+    made.Finish(session.InferenceSessionEnd(made), b"ORTM")
+    path.write_bytes(bytes(made.Output()))
+    return path
+
+
+def test_a_model_whose_graphs_stand_for_2_to_40_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "model.ort"
+    for places, depth in ((1, 5), (3, 3)):
+        found = operators_of_ort_model(ort_file(file, places=places, depth=depth, shared=False))
+        assert [each.name for each in found.kernels] == ["Add"]
+    for places, depth in ((2, 40), (1, 40)):
+        with pytest.raises(ModelError, match="is not a model in ORT format"):
+            operators_of_ort_model(ort_file(file, places=places, depth=depth))
