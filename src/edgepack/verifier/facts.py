@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.bundles.floor import require_compatible_elf
+from edgepack.bundles.golden import TEXTS, read_golden
 from edgepack.bundles.manifest import LICENSES, bundle_name
 from edgepack.bundles.model_section import prefixes, source_section
 from edgepack.errors import BundleError, ModelError, VerificationError
@@ -96,6 +97,7 @@ def require_facts(bundle: Bundle, source: ModelSource) -> tuple[str, ...]:
         *(f"{key} {value}" for key, value in words if value),
         *(["the full gate"] if gate.get("gate") == "full" else []),
         *(["licences and bill of materials"] if _has_licenses(bundle) else []),
+        *(["golden vectors of other texts"] if tuple(read_golden(bundle)[0]) != TEXTS else []),
         *(["a tokenizer with fewer tokens than the model's"] if has_fewer_tokens(bundle) else []),
         *_others(bundle.manifest, {f"model.{key}" for key in compared | unknown}),
     )

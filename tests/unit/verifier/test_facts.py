@@ -52,6 +52,11 @@ def test_what_is_so_passes_and_what_could_not_be_compared_is_said(
     # Whoever writes that word into a manifest has no tokenizer compared.
     pruned = altered(bundle, set_model(recipe="pool, prune-vocabulary"))
     assert "a tokenizer with fewer tokens than the model's" in require_facts(pruned, source)
+    assert "golden vectors of other texts" not in require_facts(bundle, source)
+    golden = bundle.directory / "golden.json"
+    said_of = json.loads(golden.read_text())
+    golden.write_text(json.dumps({**said_of, **{key: said_of[key][:1] for key in ("texts", "vectors")}}))
+    assert "golden vectors of other texts" in require_facts(bundle, source)
 
 
 SEEN_BY_A_RUN = {
