@@ -25,6 +25,8 @@ LONGEST = 1 << 20
 """Tokens of a text: more than any model takes."""
 _TASKS = ("query", "document")
 _MODULES = ("Transformer", "Dense", "MultiVectorMask", "Normalize")
+_ACROSS = ("LogSoftmax", "Softmax", "Softmin")
+"""Activations of torch.nn that choose their axis by the number of axes: of tokens' vectors that of the batch."""
 _SHORTEST = 3
 """Tokens of an empty query: the first, the marker and the last."""
 _INPUTS = {"Dense": "token_embeddings", "Normalize": "sentence_embedding"}
@@ -127,6 +129,11 @@ def _dense_modules(folder: ModelFolder, name: str) -> tuple[tuple[Dense, ...], t
     found = [module_config(folder, each.folder, required=True) or "" for each, _ in dense]
     usual = {"activation_function": "torch.nn.modules.linear.Identity"} if older else {}
     layers = [read_dense({**usual, **folder.table(each)}, (folder.directory / each).parent) for each in found]
+    if odd := next((each.activation for each in layers if each.activation in _ACROSS), None):
+        raise UnsupportedModelError(
+            f"a Dense module of {name} is activated by {odd}, which torch computes of tokens across a batch",
+            hint="edgepack takes other activations of tokens' vectors",
+        )
     weights = [layer.file.relative_to(folder.directory).as_posix() for layer in layers]
     return tuple(layers), ("modules.json", *weights, *found)
 

@@ -181,6 +181,14 @@ def test_modules_of_texts_vectors_are_refused(tmp_path: Path, context: HostConte
         ingest(str(folder), context=context)
 
 
+def test_an_activation_across_a_batch_is_refused(tmp_path: Path, context: HostContext) -> None:
+    folder = write_native(tmp_path / "model", "Dense", "Normalize")
+    softmax = "torch.nn.modules.activation.Softmax"
+    change(folder / "1_Dense/config.json", activation_function=softmax)
+    with pytest.raises(UnsupportedModelError, match="is activated by Softmax"):
+        ingest(str(folder), context=context)
+
+
 def test_settings_of_pylate_in_a_model_that_it_did_not_save(tmp_path: Path, context: HostContext) -> None:
     folder = write_native(tmp_path / "model", "Dense", "Normalize")
     change(folder / "config_sentence_transformers.json", query_length=9)
