@@ -133,9 +133,12 @@ def test_provenance_names_the_archive_that_is_signed(
     assert made[-2:] == [provenance, signature_of(provenance)]
     subjects[0]["digest"] = {"sha256": sha256_of(archive)}
     assert open_statement(signature_of(provenance), key.public) == json.loads(provenance.read_text()) == said
-    provenance.write_text("{}")
-    with pytest.raises(BundleError, match=r"provenance\.json is damaged"):
-        python_api.sign(folder, key=tmp_path / "key.key")
+    before = archive.read_bytes(), (folder / SIGNATURE).read_bytes()
+    for damaged in ("{}", "[" * 200_000, '{"subject": [{"name": 1}]}'):
+        provenance.write_text(damaged)
+        with pytest.raises(BundleError, match=r"provenance\.json is damaged"):
+            python_api.sign(folder, key=tmp_path / "key.key")
+    assert (archive.read_bytes(), (folder / SIGNATURE).read_bytes()) == before
 
 
 @pytest.mark.parametrize("force", [False, True])
