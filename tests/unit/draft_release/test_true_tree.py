@@ -11,7 +11,7 @@ from edgepack.foundry.releases.registry import RELEASE
 from edgepack.foundry.sources.tree import source_tree
 from edgepack.plugins.context import HostContext
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.tools("patch", "apt-get")]
 
 
 def test_an_altered_tree_is_read_for_what_it_is(shared_context: HostContext, tmp_path: Path) -> None:
