@@ -9,7 +9,7 @@ from edgepack.toml_schema import parse_foreign, read_foreign
 from edgepack_web.encoded import LEVELS, is_copy
 
 DOCUMENT = "bundle.json"
-MOST = 4 << 20
+MOST, MOST_RUNTIMES = 4 << 20, 8
 """Bytes of it; that of a page has some 3,000."""
 
 
@@ -59,6 +59,8 @@ def _differences(page: Any, model: Any) -> Iterator[str]:
     runtimes = _at(page, ("runtimes",))
     if not isinstance(runtimes, list) or not all(isinstance(each, dict) for each in runtimes):
         yield f"{DOCUMENT} has no list of runtimes"
+    elif len(runtimes) > MOST_RUNTIMES:
+        yield f"{DOCUMENT} lists {len(runtimes)} runtimes, each of which would be run; at most {MOST_RUNTIMES} are"
     parts = _at(page, ("model", "parts"))
     pieces = [_at(part, ("path",)) for part in parts] if isinstance(parts, list) else None
     found = [

@@ -69,7 +69,7 @@ from edgepack.verifier.facts import (
     require_promises,
 )
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.proofs import Known, prove_bundle, require_bits, require_known
+from edgepack.verifier.proofs import Known, prove_bundle, require_golden, require_known
 from edgepack.verifier.run import BundleRunner
 from edgepack.verifier.texts.drawn import new_seed
 from edgepack.verifier.trusted_bundles import (
@@ -156,7 +156,7 @@ def verify_again(
                 context=context,
             )
             require_precision(bundle, found)
-            require_bits(bundle, runner.embed)
+            require_golden(bundle, runner.embed)
             if not ours:
                 require_promises(bundle, found)
                 said = (*said, *not_asked(bundle, source, found))

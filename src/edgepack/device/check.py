@@ -28,7 +28,7 @@ from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.confined.limits import limits_for
 from edgepack.verifier.facts import require_precision, require_promises
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.proofs import require_bits
+from edgepack.verifier.proofs import require_golden
 from edgepack.verifier.run import OWN_KINDS, BundleRunner, failure_of
 
 LONGEST = 1000
@@ -123,7 +123,7 @@ def _verified(asked: DeviceCheck, runner: BundleRunner, kept: _Kept, context: Bu
     if asked.promises:
         require_promises(asked.bundle, found)
     if found.status == "passed":
-        require_bits(asked.bundle, runner.embed)
+        require_golden(asked.bundle, runner.embed)
         runner.require_server(asked.bundle)
     return found
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from edgepack.bundles.golden import Embed, digest_of, read_golden
 from edgepack.context import BuildContext
-from edgepack.errors import CannotRunHere, MissingToolError, ProofError, ToolError
+from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
 from edgepack.files.elf import architecture, needed_libraries
 from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.platform import LibrarySystem
@@ -22,7 +22,7 @@ from edgepack.foundry.proof.by_level import HERE, Attempt, Way, prove_levels, pr
 from edgepack.foundry.proof.cpuid import replace_cpuid, replace_getauxval
 from edgepack.foundry.proof.emulator import find_system
 from edgepack.foundry.proof.harness import cpuid_hider, hiding, libembed_caller
-from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, require_near
+from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, nearness, require_near
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof, Levels
 from edgepack.verifier.command import host_program
@@ -63,6 +63,9 @@ Seal = Callable[[Bundle], None]
 
 def unsealed(copy: Bundle) -> None:
     """For programs that look at sizes alone."""
+
+
+NOT_GOLDEN = "its `embed --self-test` would fail on every device; build it again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,21 +187,30 @@ def _golden(bundle: Bundle) -> Known:
     )
 
 
-def require_bits(bundle: Bundle, embed: Embed) -> None:
-    """Raise ``ProofError`` unless the program here gives the vectors whose digest the manifest has; without one, nothing is asked.
+def require_golden(bundle: Bundle, embed: Embed) -> None:
+    """Raise ``BundleError`` unless the program here gives about the golden vectors, by which devices test themselves, and ``ProofError`` unless
+    they have the bits whose digest the manifest has.
 
-    Nor is anything where this host cannot run it: nothing was verified then, and the gate has said so.
+    Nothing is asked where this host cannot run it: nothing was verified then, and the gate has said so.
     """
-    if "vectors_sha256" not in bundle.manifest["model"]:
-        return
     known = _golden(bundle)
     try:
-        made = digest_of(embed(bundle, known.texts))
+        vectors = embed(bundle, known.texts)
     except CannotRunHere:
         return
-    if not made or made != known.digest:
+    made = digest_of(vectors)
+    if not made or ("vectors_sha256" in bundle.manifest["model"] and made != known.digest):
         raise ProofError(
             f"{bundle.name} gives vectors of other bits here than its manifest's digest says", hint=OTHER_BITS
+        )
+    try:
+        cosine = nearness(vectors, known.vectors, known.texts)
+    except (ValueError, ArithmeticError) as error:  # also of zeros, which have no angle
+        raise BundleError(f"the golden vectors of {bundle.name}: {error}", hint=NOT_GOLDEN) from error
+    if not cosine >= known.tolerance:
+        raise BundleError(
+            f"the golden vectors of {bundle.name} are not those that its program gives: cosine {cosine:.5f}",
+            hint=NOT_GOLDEN,
         )
 
 

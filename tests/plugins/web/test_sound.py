@@ -55,6 +55,12 @@ def test_a_page_that_says_what_its_manifest_says_is_sound(tmp_path: Path, contex
     require_sound(page_in(tmp_path, json.dumps(PAGE).encode()), context=context)
 
 
+def test_a_page_of_many_runtimes_is_refused_before_any_is_run(tmp_path: Path, context: HostContext) -> None:
+    page = {**PAGE, "runtimes": PAGE["runtimes"] * 9}
+    with pytest.raises(VerificationError, match="lists 9 runtimes, each of which would be run"):
+        require_sound(page_in(tmp_path, json.dumps(page).encode()), context=context)
+
+
 CHANGES: dict[str, Callable[[Any], object]] = {
     "model.prefixes": lambda page: page["model"].update(prefixes={"query": "EVIL: ", "passage": ""}),
     "model.matryoshka": lambda page: page["model"].update(

@@ -24,7 +24,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof
 from edgepack.verifier import proofs as module
-from edgepack.verifier.proofs import HIDER, Run, prove_bundle, require_bits
+from edgepack.verifier.proofs import HIDER, Run, prove_bundle, require_golden
 from edgepack.verifier.run import HEXADECIMAL
 
 pytestmark = pytest.mark.tools("gcc", "g++", "env", "python")
@@ -272,12 +272,30 @@ def test_where_bits_are_the_same_everywhere_they_are_compared(make: Make, contex
     right, off = [[1.0, 0.0]] * 2, [[1.0, 0.0], [1.0, 1e-9]]
     bundle = exact(make(content=b"#!"), digest_of(right))
     assert prove_bundle(bundle, answering(right), levels="here", context=context)[0].proved
-    require_bits(bundle, lambda bundle, texts: right)
+    require_golden(bundle, lambda bundle, texts: right)
     with pytest.raises(ProofError, match="gives vectors of other bits than the manifest's digest says"):
         prove_bundle(bundle, answering(off), levels="here", context=context)
     with pytest.raises(ProofError, match="gives vectors of other bits here"):
-        require_bits(bundle, lambda bundle, texts: off)
-    require_bits(Bundle(directory=bundle.directory, manifest=manifest_of(None)), lambda bundle, texts: off)
+        require_golden(bundle, lambda bundle, texts: off)
+    require_golden(Bundle(directory=bundle.directory, manifest=manifest_of(None)), lambda bundle, texts: off)
+
+
+@pytest.mark.parametrize(
+    ("golden", "words"),
+    [
+        ("[[0, 1], [1, 0]]", "are not those that its program gives: cosine 0.00000"),
+        ("[[1, 0, 0], [1, 0, 0]]", "of [2] dimensions, not 2 of [3]"),
+        ("[[0, 0], [1, 0]]", "division by zero"),
+    ],
+)
+def test_golden_vectors_of_another_bundle_are_found(make: Make, golden: str, words: str) -> None:
+    """Devices test themselves by them, and `diff` compares bundles that are not run by them."""
+    bundle = make(content=b"#!")
+    require_golden(bundle, lambda bundle, texts: [[1.0, 0.0]] * 2)
+    (bundle.directory / "golden.json").write_text(f'{{"texts": ["a", "b"], "vectors": {golden}}}')
+    with pytest.raises(BundleError) as refused:
+        require_golden(bundle, lambda bundle, texts: [[1.0, 0.0]] * 2)
+    assert words in refused.value.message
 
 
 @pytest.mark.parametrize(
@@ -289,13 +307,13 @@ def test_golden_texts_that_are_none_are_said_to_be_damaged(make: Make, golden: s
     bundle = exact(make(content=b"#!"), "0" * 64)
     (bundle.directory / "golden.json").write_text(golden)
     with pytest.raises(BundleError, match=r"the golden vectors of .* cannot be read"):
-        require_bits(bundle, lambda bundle, texts: [[1.0, 0.0]])
+        require_golden(bundle, lambda bundle, texts: [[1.0, 0.0]])
 
 
 @pytest.mark.parametrize("number", [1e39, 10**40, "1"])
 def test_a_number_that_float32_has_not_is_of_other_bits(make: Make, number: float) -> None:
     with pytest.raises(ProofError, match="gives vectors of other bits here"):
-        require_bits(exact(make(content=b"#!"), ""), lambda bundle, texts: [[number, 0.0]])
+        require_golden(exact(make(content=b"#!"), ""), lambda bundle, texts: [[number, 0.0]])
 
 
 def test_the_digest_is_that_of_the_bundles_own_program(make: Make) -> None:
@@ -310,7 +328,7 @@ def test_the_digest_is_that_of_the_bundles_own_program(make: Make) -> None:
 
     assert with_exact_vectors(bundle, bundle, nowhere) is bundle
     exact = {**bundle.manifest["model"], "vectors_sha256": "0" * 64}
-    require_bits(replace(bundle, manifest={**bundle.manifest, "model": exact}), nowhere)
+    require_golden(replace(bundle, manifest={**bundle.manifest, "model": exact}), nowhere)
 
 
 def test_float_models_may_not(make: Make, context: HostContext) -> None:
