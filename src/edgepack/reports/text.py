@@ -293,9 +293,15 @@ def _section_json(section: Section) -> dict[str, Any]:
     return {"name": section.name, "title": section.title, "rows": rows}
 
 
+def visit_title(report: Report) -> str:
+    """What the table of visits shows: which files those are, the manifest says."""
+    whose = "" if report.said_by.counts else ", as its maker says"
+    return f"what a visit downloads, in MB{whose}"
+
+
 def _visit_table(report: Report) -> Table:
     first, *numbers = VISIT_HEAD
-    made = table(first, *map(Number, numbers), title="what a visit downloads, in MB")
+    made = table(first, *map(Number, numbers), title=visit_title(report))
     for row in visit_rows(report):
         add_row(made, *row)
     return made

@@ -27,6 +27,7 @@ from edgepack.records.report import (
     Visit,
 )
 from edgepack.records.runtime import LevelProof
+from edgepack.records.word import MAKER
 from edgepack.reports.cost import Prices, amount, download_costs, load_prices
 from edgepack.reports.page.contents import Node
 from edgepack.reports.page.facts import PageFacts
@@ -320,6 +321,9 @@ def test_what_the_web_page_sends_are_visits() -> None:
         ["gzip", 20_000_000],
         ["not compressed", 30_000_000],
     ]
+    assert "<h3>What a visit downloads, in MB</h3>" in page
+    claimed = render_html(dataclasses.replace(REPORT, visits=visits, said_by=MAKER), FACTS)
+    assert "<h3>What a visit downloads, in MB, as its maker says</h3>" in claimed
 
 
 def run_node(code: str) -> object:

@@ -32,6 +32,7 @@ from edgepack.reports.text import (
     size_rows,
     status_line,
     visit_rows,
+    visit_title,
 )
 from edgepack.tables import megabytes
 from edgepack.terminal_text import foreign_words
@@ -156,7 +157,8 @@ def _sizes(report: Report) -> str:
 def _visits(report: Report) -> str:
     if not report.visits:
         return ""
-    return f"<h3>What a visit downloads, in MB</h3>{table(VISIT_HEAD, visit_rows(report), kind='many')}"
+    title = visit_title(report)
+    return f"<h3>{title[0].upper()}{title[1:]}</h3>{table(VISIT_HEAD, visit_rows(report), kind='many')}"
 
 
 def _recipe(facts: PageFacts) -> str:
