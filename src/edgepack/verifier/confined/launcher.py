@@ -17,16 +17,7 @@ import time
 from typing import Any, NoReturn
 
 INT, KILL, PIPE, STOP, XFSZ = 2, 9, 13, 19, 25
-DUMPABLE, PDEATHSIG, KEEPCAPS, SECCOMP, CAPBSET_DROP, SUBREAPER, NO_NEW_PRIVS, CAP_AMBIENT = (
-    4,
-    1,
-    8,
-    22,
-    24,
-    36,
-    38,
-    47,
-)
+DUMPABLE, PDEATHSIG, KEEPCAPS, CAPBSET_DROP, SUBREAPER, NO_NEW_PRIVS, CAP_AMBIENT = 4, 1, 8, 24, 36, 38, 47
 ANY_FILE, ANY_PROCESS, ANY_USER = 1, 5, 7
 """Capabilities: to files as root has them, to end other users' processes, to become another user."""
 NEW_NS, NEW_UTS, NEW_IPC, NEW_NET = 0x00020000, 0x04000000, 0x08000000, 0x40000000
@@ -65,7 +56,8 @@ SOCKET = {
 }
 FAMILIES = (1, 2, 10, 16)
 """Of sockets: UNIX, INET, INET6 and NETLINK, which namespaces keep apart; a virtual machine's (VSOCK) lead out of them."""
-FILTER, NO_SUCH_CALL, NO_SUCH_FAMILY, ALLOWED = 2, 0x00050000 | 38, 0x00050000 | 97, 0x7FFF0000
+SECCOMP, FILTER = 22, 2
+NO_SUCH_CALL, NO_SUCH_FAMILY, ALLOWED = 0x00050000 | 38, 0x00050000 | 97, 0x7FFF0000
 FIRST = 16 if sys.byteorder == "little" else 20
 """Where a call's first argument stands."""
 NOT_X32 = ~0x40000000 & 0xFFFFFFFF
