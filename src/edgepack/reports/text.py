@@ -294,7 +294,7 @@ def _section_json(section: Section) -> dict[str, Any]:
 
 
 def visit_title(report: Report) -> str:
-    """What the table of visits shows: which files those are, the manifest says."""
+    """Title of the table of visits: which files those are, the manifest says."""
     whose = "" if report.said_by.counts else ", as its maker says"
     return f"what a visit downloads, in MB{whose}"
 
