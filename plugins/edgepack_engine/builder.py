@@ -22,7 +22,7 @@ from edgepack.api import (
     read_options,
     require_runtime,
 )
-from edgepack.api.kit import link_encoder
+from edgepack.api.kit import digest_of_code, link_encoder
 from edgepack.recipes.prepare import try_passes
 from edgepack.recipes.registry import passes_for, passes_of
 from edgepack.records.target import Pass
@@ -33,6 +33,7 @@ from edgepack_engine.options import OPTIONS
 from edgepack_engine.plan import SELDOM, Plan, write_plan
 from edgepack_engine.sound import has_steps
 
+PACKAGE = "edgepack_engine"
 FILE = "model.plan"
 LATE_CHUNKS = "late_chunks.cc"
 """What chunks ask of the session beside vectors of texts."""
@@ -40,8 +41,6 @@ OUTPUTS = ("scores", "sparse", "tokens")
 """What plans give beside vectors."""
 ARITHMETIC = "edgepack-engine 1"
 """Another number whenever the same plan gives other bits: an index of before no longer serves."""
-SCHEMA = "3"
-"""Changes when the same model would give another file."""
 BY_TOKEN = "int8-dynamic"
 """The pass that makes what the engine computes, unless it is told to quantize by tensor."""
 ROUNDING = ("steps", "table_steps", "weighed", "rarity", "gradients", "bit_cost")
@@ -90,7 +89,7 @@ class EngineBuilder:
             source,
             tuple(map(_at_once, filter(_shapes, passes))),
             lambda graph: self._lowered(source, graph),
-            key=f"engine {SCHEMA} {self.attention}",
+            key=f"engine {digest_of_code(PACKAGE)} {self.attention}",
             context=self.context,
         )
 
@@ -110,7 +109,7 @@ class EngineBuilder:
 
         # A graph is in the store under what it was made of.
         inputs = {
-            "schema": SCHEMA,
+            "by": digest_of_code(PACKAGE),
             "graph": graph.file.parent.name,
             "longest": str(longest_of(source)),
             "attention": self.attention,

@@ -17,15 +17,13 @@ from edgepack.api import (
     read_options,
     require_runtime,
 )
-from edgepack.api.kit import find_emulator, link_encoder, static_table
+from edgepack.api.kit import digest_of_code, find_emulator, link_encoder, static_table
 from edgepack.models.export.source_key import of_unchanged
 from edgepack.runner.native.build import require_native
 from edgepack_static import OPTIONS
 from edgepack_static.table import FORMS, require_form, sources, write_table
 
 FILE = "table.bin"
-SCHEMA = "1"
-"""Changes when the same model would give another file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +47,7 @@ class StaticBuilder:
             write_table(table, self.form, normalize=source.pooling.normalize, destination=folder / FILE)
 
         inputs = {
-            "schema": SCHEMA,
+            "by": digest_of_code("edgepack_static", "models"),
             "form": self.form,
             "files": json.dumps(sorted((file.path, file.sha256) for file in source.files)),
             "config": json.dumps(dict(source.config), sort_keys=True),

@@ -25,6 +25,8 @@ class Extension:
     """What acts, of what the axis gives it; ``PluginError`` when the plugin fails to give it."""
     max_tokens: Callable[[Mapping[str, Any]], int | None] | None = None
     """Of a plugin's architecture: the tokens that a model with a config.json takes, if the plugin knows better; raises likewise."""
+    package: str = ""
+    """What is imported of the plugin."""
 
 
 class Brought(dict[str, T]):

@@ -25,6 +25,8 @@ from edgepack.errors import DiskFullError, MissingToolError, ToolError
 log = logging.getLogger(__name__)
 
 LAST_LINES = 20
+FETCHER_MEMORY = 4 << 30
+"""Bytes of a program that fetches: a page of a few megabytes may unpack to gigabytes."""
 COMPILERS_ERROR = re.compile(r"(\S.*:\d+(:\d+)?|\S*ld(\.\w+)?): (fatal )?error: ")
 """As in ``x.cc:1:2: error: …`` and ``ld.lld: error: …``."""
 
@@ -64,7 +66,8 @@ def run_tool(
 
     ``env`` is added to the environment. With ``log_file``, command and output are appended to it.
     Raises ``MissingToolError`` when there is no such program, ``ToolError`` when it fails or takes longer than
-    ``timeout`` seconds. ``largest_file`` is bytes that each file may have that it writes.
+    ``timeout`` seconds. ``largest_file`` is bytes that each file may have that it writes,
+    of a program that fetches what others send: its memory is limited, too.
     """
     words = [str(word) for word in command]
     done = run_program(words, cwd=cwd, env=env, input=input, timeout=timeout, largest_file=largest_file)
@@ -110,7 +113,7 @@ def run_program(
             )
             with _ended(started):
                 if largest_file is not None:
-                    _limit_files(started.pid, largest_file)
+                    _limit(started.pid, largest_file)
                 started.communicate(input, timeout=timeout)
         except FileNotFoundError as error:
             if cwd is not None and not cwd.is_dir():
@@ -132,11 +135,12 @@ def _ended(program: "subprocess.Popen[str]") -> Iterator[None]:
             raise
 
 
-def _limit_files(process: int, most: int) -> None:
-    """Limit each file that a program writes, and what it starts. Linux alone lets one say it of another."""
+def _limit(process: int, largest_file: int) -> None:
+    """Limit each file that a program writes, and its memory, and what it starts. Linux alone lets one say it of another."""
     if hasattr(resource, "prlimit"):
         with suppress(ProcessLookupError):
-            resource.prlimit(process, resource.RLIMIT_FSIZE, (most, most))
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (largest_file, largest_file))
+            resource.prlimit(process, resource.RLIMIT_DATA, (FETCHER_MEMORY, FETCHER_MEMORY))
 
 
 def exchange(

@@ -14,14 +14,14 @@ from urllib.parse import unquote, urlsplit
 from edgepack.context import BuildContext, Progress
 from edgepack.errors import DiskFullError, DownloadError, HashMismatchError
 from edgepack.fetch import http as network
-from edgepack.fetch.http import PATIENT, SLOWEST, Policy, TryAgain, redacted
+from edgepack.fetch.http import PATIENT, Policy, TryAgain, redacted
 from edgepack.files.store import default_root, disk_errors, disk_full, free_bytes, remove, sha256_of
 
 if TYPE_CHECKING:
     import httpx
 
-SLOW_AFTER = 60.0
-"""Seconds: a connection that is slower than ``SLOWEST`` for so long is given up, and the file is asked for again."""
+SLOW_AFTER, SLOWEST = 60.0, 256
+"""Seconds, and bytes a second: a connection that is slower for so long is given up, and the file is asked for again."""
 MIN_GAIN = 1 << 20
 """Bytes that count as getting further, so that a long file outlives any number of short connections."""
 MOST = 64 << 30

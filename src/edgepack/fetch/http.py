@@ -38,8 +38,6 @@ LONGEST_PAUSE = 120.0
 """Seconds; a server that asks for more is asked again by the user, not by us."""
 MOST_PAUSES = 900.0
 """Seconds between all attempts together, however much each of them gained."""
-SLOWEST = 256
-"""Bytes a second, sent or received."""
 
 UNREACHABLE_HINT = (
     "check the connection (HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE are honoured); without a network, --offline works "
@@ -96,8 +94,8 @@ class TryAgain(Exception):  # noqa: N818 - a request, caught in here
 
 
 def patience(size: int) -> float:
-    """Seconds that another program may take to fetch so many bytes; how quick it is, it does not tell."""
-    return LONGEST + size / (32 << 10)
+    """Seconds that another program may take to fetch so many bytes, at most half a day; how quick it is, it does not tell."""
+    return LONGEST + min(size / (32 << 10), 43200)
 
 
 def pause(seconds: float) -> None:
@@ -182,12 +180,25 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
                 hint="a redirect from elsewhere to a service of this machine is not followed",
             )
 
+    class Taken(httpx.SyncByteStream):
+        """A body that is sent, and when the last piece of it was taken."""
+
+        def __init__(self, pieces: Iterable[bytes]) -> None:
+            self.pieces, self.last = pieces, time.monotonic()
+
+        def __iter__(self) -> Iterator[bytes]:
+            for piece in self.pieces:
+                yield piece
+                self.last = time.monotonic()
+
     class Client(httpx.Client):
-        """One that waits no longer than ``LONGEST`` for an answer to begin once all is sent: each byte of its head, or answer before it, is in time."""
+        """One that waits no longer than ``LONGEST`` for an answer to begin once all is sent, and for each piece to be taken: each byte of its
+        head, or answer before it, is in time.
+        """
 
         def send(self, request: httpx.Request, **how: Any) -> httpx.Response:
-            sent = number(request.headers.get("content-length", "")) or 0
-            return in_time(partial(super().send, request, **how), LONGEST + sent / SLOWEST)
+            sent = request.stream = Taken(cast("Iterable[bytes]", request.stream))
+            return in_time(partial(super().send, request, **how), LONGEST, since=lambda: sent.last)
 
     timeout = httpx.Timeout(policy.read_timeout, connect=policy.connect_timeout)
     try:
@@ -208,8 +219,8 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
         yield opened
 
 
-def in_time(do: Callable[[], T], seconds: float) -> T:
-    """Result of ``do()``, in a thread that is left to itself where it takes longer. Raises ``TryAgain`` then."""
+def in_time(do: Callable[[], T], seconds: float, *, since: Callable[[], float]) -> T:
+    """Result of ``do()``, in a thread that is left to itself where it takes longer after ``since()``. Raises ``TryAgain`` then."""
     done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
     def work() -> None:
@@ -219,12 +230,14 @@ def in_time(do: Callable[[], T], seconds: float) -> T:
             done.put((None, error))
 
     threading.Thread(target=work, daemon=True).start()
-    try:
-        result, problem = done.get(timeout=seconds)
-    except queue.Empty:
-        raise TryAgain(
-            f"no answer has begun after {seconds:.0f} s", hint="try again later", at_most=1
-        ) from None
+    while (left := since() + seconds - time.monotonic()) > 0:
+        try:
+            result, problem = done.get(timeout=left)
+            break
+        except queue.Empty:
+            continue
+    else:
+        raise TryAgain(f"no answer has begun after {seconds:.0f} s", hint="try again later", at_most=1)
     if problem is not None:
         raise problem
     return cast("T", result)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -163,14 +164,19 @@ def key_of(inputs: Mapping[str, str]) -> str:
 
 @cache
 def digest_of_code(*packages: str) -> str:
-    """SHA-256 of the sources of packages of edgepack, named as folders in it (``models/read``), with all that lies below them.
+    """SHA-256 of the sources of packages, with all that lies below them: of edgepack, named as folders in it (``models/read``), and of its
+    plugins, as they are imported.
 
     In the inputs of an entry it keeps what another edition of the same version has made from being taken.
     """
     digest = hashlib.sha256()
-    for package in packages:
-        for path in sorted((_OWN / package).rglob("*.py")):
-            digest.update(f"{path.relative_to(_OWN)}\0".encode())
+    for package in filter(None, packages):
+        folder = _OWN / package
+        if not folder.is_dir():
+            spec = find_spec(package)
+            folder = Path(spec.origin).parent if spec is not None and spec.origin else folder
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{package}/{path.relative_to(folder).as_posix()}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

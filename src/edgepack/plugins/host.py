@@ -81,6 +81,7 @@ class Registered:
             summary=spec.summary,
             plugin=plugin.name,
             identity="" if plugin.distribution == OURS else identity,
+            package=plugin.package,
             make=make,
             max_tokens=max_tokens,
         )

@@ -165,6 +165,8 @@ class ModelSource:
     graph_by: str = ""
     """The plugin that writes its graph from its weights, by distribution, version and revision; empty: edgepack or PyTorch does,
     or there is one."""
+    graph_package: str = ""
+    """Where that is one of edgepack's own plugins, its package: its version says less than its code."""
 
     @property
     def further_outputs(self) -> tuple[str, ...]:

@@ -537,21 +537,41 @@ def test_an_answer_that_never_begins_is_given_up(sent: bytes, monkeypatch: pytes
             http.ask(f"http://127.0.0.1:{listening.getsockname()[1]}/")
 
 
-def test_what_is_sent_is_given_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who takes a byte now and then holds an upload for good: each of them was in time."""
-    monkeypatch.setattr(http, "LONGEST", 0.1)
-    monkeypatch.setattr(http, "SLOWEST", 1 << 30)
+@pytest.mark.parametrize("takes", [100, 1 << 20])
+def test_what_is_sent_is_given_up_too(takes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who takes a byte now and then holds an upload for good, and so does who takes all of it and sends the head of an answer, byte by byte."""
+    monkeypatch.setattr(http, "LONGEST", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def sip() -> None:
             there, _ = listening.accept()
+            there.settimeout(0.02)
             with there, suppress(OSError):
-                while there.recv(100):
+                while True:
+                    with suppress(TimeoutError):
+                        if not there.recv(takes):
+                            return
+                    if takes > 100:
+                        there.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\n")
                     time.sleep(0.02)
 
         threading.Thread(target=sip, daemon=True).start()
+        pieces = (bytes(1 << 16) for _ in range(100))
         with http.client(QUICK) as client, pytest.raises(http.TryAgain, match="no answer has begun after"):
-            client.put(f"http://127.0.0.1:{listening.getsockname()[1]}/", content=bytes(64 << 20))
+            client.put(f"http://127.0.0.1:{listening.getsockname()[1]}/", content=pieces)
+
+
+def test_a_long_upload_has_its_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "LONGEST", 0.5)
+
+    def slowly() -> Iterator[bytes]:
+        for _ in range(8):
+            time.sleep(0.1)
+            yield b"piece"
+
+    url = server.on("/f", page("thanks"))
+    with http.client(QUICK) as client:
+        assert client.put(url, content=slowly(), headers={"Content-Length": "40"}).status_code in (200, 501)
 
 
 def test_pauses_have_a_common_end(
@@ -569,7 +589,7 @@ def test_pauses_have_a_common_end(
 def test_a_short_answer_that_never_ends_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     url = server.on("/listing", page("[]"))
     assert http.ask(url) == b"[]"
-    monkeypatch.setattr(http, "in_time", lambda do, seconds: do())
+    monkeypatch.setattr(http, "in_time", lambda do, seconds, since: do())
     monkeypatch.setattr(http, "LONGEST", -1.0)
     with pytest.raises(DownloadError, match="has not ended"):
         http.ask(url)

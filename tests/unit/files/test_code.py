@@ -29,4 +29,9 @@ def test_each_file_counts_and_nothing_else(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "other/d.py").write_text("1")
     (tmp_path / "models/a.pyc").write_text("1")
     assert digest() == seen[-1] and len({*seen}) == 5
+    # A plugin's package, by the name that it is imported by.
+    (tmp_path / "elsewhere/acme_nomic").mkdir(parents=True)
+    (tmp_path / "elsewhere/acme_nomic/__init__.py").write_text("1")
+    monkeypatch.syspath_prepend(tmp_path / "elsewhere")
+    assert digest_of_code("models") == digest_of_code("models", "") != digest_of_code("models", "acme_nomic")
     digest_of_code.cache_clear()

@@ -27,7 +27,7 @@ def source_key(source: ModelSource) -> dict[str, str]:
         "dimension": str(source.dimension),
         "onnx": version("onnx"),
         "onnxruntime": version("onnxruntime"),
-        "by": digest_of_code("models"),
+        "by": digest_of_code("models", source.graph_package),
         **({"outputs": source.outputs.graph} if source.outputs else {}),
         **({"graph by": source.graph_by} if source.graph_by else {}),
     }

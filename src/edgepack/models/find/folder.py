@@ -110,7 +110,13 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
         head=vector.head,
         outputs=vector.outputs,
         graph_by=writer.identity if writer else "",
+        graph_package=_own_package(writer),
     )
+
+
+def _own_package(writer: Extension | None) -> str:
+    """The package of an architecture that one of edgepack's own plugins brings."""
+    return "" if writer is None or writer.identity or writer.package == "edgepack" else writer.package
 
 
 def _pooled(decision: Decision, weights: Weights, asked: ModelRequest) -> VectorReading:
