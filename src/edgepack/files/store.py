@@ -60,10 +60,12 @@ class Store:
         inputs: Mapping[str, str],
         make: Callable[[Path], None],
         *,
+        files: Mapping[str, Path] | None = None,
         grows: bool = False,
         is_right: Callable[[Path], bool] = lambda folder: True,
     ) -> Path:
-        """The folder that ``make(folder)`` filled for these inputs.
+        """The folder that ``make(folder)`` filled for these inputs, and these files, by whatever names: their content is an input. Where one is
+        another when ``make`` has ended, nothing is kept and ``OutputError`` raised.
 
         What a shared store gives in its place is a stranger's: ``is_right`` says whether it is what was asked for, of what nobody else
         looks at before it is shipped.
@@ -72,10 +74,21 @@ class Store:
         not those that were written, and no others, is made again. ``grows``: its own programs may write others beside them.
         What a failed or killed ``make`` leaves behind is never seen as an entry.
         """
-        entry = self.root / kind / key_of(inputs)
+        digests = {name: sha256_of(path) for name, path in (files or {}).items()}
+
+        def make_unchanged(folder: Path) -> None:
+            make(folder)
+            for name, path in (files or {}).items():
+                if not path.is_file() or sha256_of(path) != digests[name]:
+                    raise OutputError(
+                        f"{path} was changed while it was read",
+                        hint="wait until whatever writes it is done, or name a copy",
+                    )
+
+        entry = self.root / kind / key_of({**inputs, **digests})
         with self.lock(entry):
             if not _is_sound(entry, grows=grows):
-                self._make(entry, partial(self._fetch_or_make, entry, make, is_right))
+                self._make(entry, partial(self._fetch_or_make, entry, make_unchanged, is_right))
         return entry
 
     def _fetch_or_make(

@@ -34,12 +34,13 @@ HELD = frozenset(
         "model.": ("recipe", "precision", "embedder", "source_files", "file", "pieces", "tokenizer"),
         "target.": ("name", "platform"),
         "runtime.": ("name", "version", "library"),
-        "runner.": ("program", "command", "serve", "exact", "module"),
-        "gate.": ("gate", *(key for key in LIMITS if key.startswith("min_"))),
+        "runner.": ("program", "command", "serve", "module"),
+        "gate.": ("gate",),
     }.items()
     for key in keys
 )
 """What of a manifest, beside the model's facts, is compared with something when it is verified, or shown with its value."""
+MEASURED = frozenset(f"gate.{key}" for key in LIMITS if key.startswith("min_"))
 SECTIONS = ("model", "target", "runtime", "runner", "gate")
 MOST_NAMES, MOST_LETTERS = 40, 80
 LOWEST_OF_PRECISION: Mapping[str, float] = {"fp32": 0.999, "fp16": 0.998, "bf16": 0.98}
@@ -105,7 +106,9 @@ def require_facts(bundle: Bundle, source: ModelSource) -> tuple[str, ...]:
 
 def _others(manifest: Mapping[str, Any], compared: set[str]) -> tuple[str, ...]:
     """All that is left of a manifest, by its keys: also what no edgepack has written yet. What is empty says nothing."""
-    names = sorted(name for name in _keys(manifest) if name not in HELD | compared)
+    asked = set() if manifest["gate"].get("gate") == "off" else MEASURED
+    asked |= {"runner.exact"} if "vectors_sha256" in manifest["model"] else set()
+    names = sorted(name for name in _keys(manifest) if name not in HELD | compared | asked)
     more = len(names) - MOST_NAMES
     shown = [*names[:MOST_NAMES], *([f"{more} more"] if more > 0 else [])]
     return (f"in its manifest also {', '.join(shown)}",) if shown else ()

@@ -380,6 +380,24 @@ def test_what_is_in_the_way_of_the_cache_is_an_error_for_people(
         Store(root=tmp_path).cached("things", {"a": "1"}, _fill)
 
 
+def test_what_was_made_of_a_file_that_changed_meanwhile_is_not_kept(tmp_path: Path) -> None:
+    """A training that saves its next state: the earlier one's key would have given it to everybody."""
+    store, file = Store(root=tmp_path / "cache"), tmp_path / "weights"
+    file.write_text("before")
+
+    def make(folder: Path) -> None:
+        (folder / "made").write_text(file.read_text())
+        file.write_text("after")
+
+    with pytest.raises(OutputError, match="weights was changed while it was read"):
+        store.cached("things", {}, make, files={"weights": file})
+    assert list((tmp_path / "cache/things").iterdir()) == []
+    after = store.cached("things", {}, make, files={"weights": file})
+    file.write_text("before")
+    before = store.cached("things", {}, lambda folder: (folder / "made").touch(), files={"weights": file})
+    assert before != after and (after / "made").read_text() == "after"
+
+
 def test_a_link_in_the_place_of_a_lock_changes_nothing_elsewhere(tmp_path: Path) -> None:
     """Another user of the cache laid it, and had the modes of this user's files changed."""
     (tmp_path / "cache/locks").mkdir(parents=True)

@@ -97,6 +97,10 @@ def test_whatever_else_is_written_into_a_manifest_is_refused_or_named(
         except EdgepackError:
             continue
         assert path in said or "a lie" in said or path.startswith(("schema", "gate.gate", "gate.min_")), path
+    off = altered(
+        bundle, lambda all: all["gate"].update(gate="off", min_cosine=0.99) or all["runner"].update(exact="x")
+    )
+    assert {"gate.min_cosine", "runner.exact"} <= {*require_facts(off, source)[-1].replace(",", "").split()}
     many = altered(bundle, lambda all: all["runner"].update({f"{at:03}{'x' * 999}": 1 for at in range(99)}))
     assert len("; ".join(require_facts(many, source))) < 5000
 

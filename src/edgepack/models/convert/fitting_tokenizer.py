@@ -10,14 +10,11 @@ from tokenizers import Tokenizer
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError
-from edgepack.files.store import sha256_of
+from edgepack.files.store import digest_of_code
 from edgepack.models.convert.older_tokenizer import FILE
 from edgepack.models.read.documents import read_object
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import highest_token, open_tokenizer
-
-SCHEMA = "1"
-"""Changes whenever the same file would be made another tokenizer."""
 
 
 def fitting_tokenizer(tokenizer: Path, rows: int | None, *, context: BuildContext) -> Path:
@@ -43,8 +40,8 @@ def fitting_tokenizer(tokenizer: Path, rows: int | None, *, context: BuildContex
         (folder / FILE).write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
 
     context.note(f"the model has no vector of {', '.join(beyond)}: plain text in its tokenizer")
-    inputs = {"tokenizer": sha256_of(tokenizer), "rows": str(rows), "schema": SCHEMA}
-    return context.store.cached("fitting-tokenizer", inputs, make) / FILE
+    inputs = {"rows": str(rows), "by": digest_of_code("models")}
+    return context.store.cached("fitting-tokenizer", inputs, make, files={"tokenizer": tokenizer}) / FILE
 
 
 @panics_reported()

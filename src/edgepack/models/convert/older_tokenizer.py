@@ -12,7 +12,7 @@ from tokenizers import AddedToken
 
 from edgepack.context import BuildContext
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
-from edgepack.files.store import sha256_of
+from edgepack.files.store import digest_of_code
 from edgepack.models.convert.sentencepiece import (
     CONTROL,
     USER_DEFINED,
@@ -25,8 +25,6 @@ from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.panics import panics_reported
 
 FILE = "tokenizer.json"
-SCHEMA = "1"
-"""Changes whenever the same files would be made another tokenizer."""
 SETTINGS = "tokenizer_config.json"
 SPECIALS, ADDED = OLDER_SETTINGS
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -46,13 +44,13 @@ def tokenizer_file(source: ModelFolder, *, context: BuildContext) -> Path:
         (folder / FILE).write_text(converted_tokenizer(source), encoding="utf-8")
 
     inputs = {
-        **{name: sha256_of(source.directory / name) for name in used},
         "model_type": str(source.config.get("model_type")),
         "tokenizers": tokenizers.__version__,
-        "schema": SCHEMA,
+        "by": digest_of_code("models"),
     }
     context.note(f"no tokenizer.json: one is made of {' and '.join(older)}, as transformers does")
-    return context.store.cached("converted-tokenizer", inputs, make) / FILE
+    files = {name: source.directory / name for name in used}
+    return context.store.cached("converted-tokenizer", inputs, make, files=files) / FILE
 
 
 @panics_reported()

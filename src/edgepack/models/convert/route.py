@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, UnsupportedModelError, UsageError
-from edgepack.files.store import sha256_of
+from edgepack.files.store import digest_of_code
 from edgepack.models.read.model_folder import MODULES, SETTINGS, ModelFolder
 
 KINDS = ("Router", "Asym")
@@ -45,7 +45,6 @@ def routed_folder(source: ModelFolder, route: str | None, *, context: BuildConte
         return source
     modules = _on_route(source, route)
     files = _files(source, modules)
-    inputs = {name: sha256_of(path) for name, path in files.items()}
 
     def make(folder: Path) -> None:
         for name, path in files.items():
@@ -53,8 +52,8 @@ def routed_folder(source: ModelFolder, route: str | None, *, context: BuildConte
             _link(path, folder / name)
         write_modules(folder, modules)
 
-    inputs["modules"] = " ".join(each.kind for each in modules)
-    return ModelFolder(directory=context.store.cached("route", inputs, make))
+    inputs = {"modules": " ".join(each.kind for each in modules), "by": digest_of_code("models")}
+    return ModelFolder(directory=context.store.cached("route", inputs, make, files=files))
 
 
 def write_modules(folder: Path, modules: Sequence[Module]) -> None:

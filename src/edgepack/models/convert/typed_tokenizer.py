@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.context import BuildContext
-from edgepack.files.store import sha256_of
+from edgepack.files.store import digest_of_code
 from edgepack.models.convert.older_tokenizer import FILE, SETTINGS
 from edgepack.models.convert.tokenizer_classes import class_of
 from edgepack.models.read.documents import read_object
 from edgepack.models.read.model_folder import ModelFolder
 
-SCHEMA = "1"
-"""Changes whenever the same file would be made another tokenizer."""
 TYPES = "token_type_ids"
 WITHOUT = {
     "BartTokenizer", "BloomTokenizer", "CamembertTokenizer", "CodeGenTokenizer", "CohereTokenizer", "DPRReaderTokenizer",
@@ -51,8 +49,8 @@ def typed_tokenizer(folder: ModelFolder, tokenizer: Path, *, pairs: bool, contex
         text = json.dumps({**document, "post_processor": plain}, ensure_ascii=False)
         (into / FILE).write_text(text, encoding="utf-8")
 
-    inputs = {"tokenizer": sha256_of(tokenizer), "pairs": str(pairs), "schema": SCHEMA}
-    return context.store.cached("typed-tokenizer", inputs, make) / FILE
+    inputs = {"pairs": str(pairs), "by": digest_of_code("models")}
+    return context.store.cached("typed-tokenizer", inputs, make, files={"tokenizer": tokenizer}) / FILE
 
 
 def gives_types(folder: ModelFolder) -> bool | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, UnsupportedModelError
-from edgepack.files.store import sha256_of
+from edgepack.files.store import digest_of_code
 from edgepack.models.convert.adapter import CONFIG, WEIGHTS, adapter_weights, merge_adapter
 from edgepack.models.find.hub import HUB_PREFIX
 from edgepack.models.find.remote import find_remote
@@ -16,8 +16,6 @@ from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.safetensors import open_tensors, shard_names
 from edgepack.records.model import RemoteModel
 
-SCHEMA = "1"
-"""Changes whenever the same two would be merged otherwise."""
 CARD = "README.md"
 
 
@@ -60,9 +58,9 @@ def merged_model(adapter: Path, *, fetched: bool = False, context: BuildContext)
             (folder / CARD).unlink(missing_ok=True)
         merge_adapter(tensors, said, folder / hub_layout.SAFETENSORS)
 
-    inputs = {f"{at} {path.name}": sha256_of(path) for at, path in enumerate(used)}
     context.note(f"an adapter (LoRA), merged into {said.table(CONFIG)['base_model_name_or_path']}")
-    return context.store.cached("merged-adapter", {**inputs, "schema": SCHEMA}, make)
+    files = {f"{at} {path.name}": path for at, path in enumerate(used)}
+    return context.store.cached("merged-adapter", {"by": digest_of_code("models")}, make, files=files)
 
 
 def _base(adapter: ModelFolder, context: BuildContext, *, fetched: bool) -> Path:
