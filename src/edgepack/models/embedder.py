@@ -16,6 +16,7 @@ import numpy as np
 
 from edgepack.context import BuildContext
 from edgepack.files.store import digest_file, key_of, sha256_of
+from edgepack.models.graph.onnx_file import external_locations
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.models.reference import cached_reference
 from edgepack.records.model import ModelSource, PreparedModel
@@ -77,9 +78,18 @@ def _of_source(source: ModelSource, shipped: ModelSource) -> dict[str, str]:
     digests = {file.path: file.sha256 for file in files}
     config = {name: value for name, value in source.config.items() if name not in _IDLE}
     read = (source.pooling, source.outputs, source.head)
+    graph = source.onnx
+    # Whatever they are called.
+    beside = (
+        {_place(graph.parent / each, source.directory) for each in external_locations(graph)}
+        if graph
+        else set()
+    )
     return {
         # In the order of their paths: of two that change places each is still there.
-        "weights": " ".join(digests[path] for path in sorted(digests) if Path(path).suffix not in _WORDS),
+        "weights": " ".join(
+            digests[path] for path in sorted(digests) if path in beside or Path(path).suffix not in _WORDS
+        ),
         "config": json.dumps(config, sort_keys=True),
         "tokenizer": minimal_json(shipped),
         "read": json.dumps([_said(each, source.directory, digests) for each in read], sort_keys=True),
@@ -90,10 +100,14 @@ def _of_source(source: ModelSource, shipped: ModelSource) -> dict[str, str]:
     }
 
 
+def _place(file: Path, directory: Path) -> str:
+    return file.relative_to(directory).as_posix() if file.is_relative_to(directory) else ""
+
+
 def _said(value: Any, directory: Path, digests: Mapping[str, str]) -> Any:
     """All that a record says, but for defaults; a file by its content, as layers with weights of their own may change places."""
     if isinstance(value, Path):
-        return digests.get(value.relative_to(directory).as_posix() if value.is_relative_to(directory) else "")
+        return digests.get(_place(value, directory))
     if isinstance(value, tuple):
         return [_said(each, directory, digests) for each in value]
     if not is_dataclass(value):

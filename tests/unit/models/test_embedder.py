@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.numpy_helper
 import pytest
 from tests.support.tiny import tokenizer_document, write_json
 
-from edgepack.models.embedder import embedder_id
+from edgepack.files.store import digest_file
+from edgepack.models.embedder import _of_source, embedder_id
 from edgepack.models.reference import cached_reference
 from edgepack.plugins.context import HostContext
 from edgepack.records.layers import Dense, LayerNorm, Norm, WeighedLayers
@@ -33,6 +36,7 @@ def source(tmp_path: Path) -> ModelSource:
     (tmp_path / "tokenizer.json").write_text(sample_tokenizer())
     graph = tmp_path / "model.onnx"
     graph.write_bytes(sample_model())
+    (card := tmp_path / "README.md").write_text("# A model")
     return ModelSource(
         name="tiny",
         origin="folder tiny",
@@ -44,7 +48,7 @@ def source(tmp_path: Path) -> ModelSource:
         pooling=Pooling(),
         max_length=32,
         dimension=DIMENSION,
-        files=tuple(FileDigest(path=name, size=1, sha256=name) for name in ("model.onnx", "README.md")),
+        files=tuple(digest_file(path, relative_to=tmp_path) for path in (graph, card)),
     )
 
 
@@ -144,7 +148,12 @@ def test_where_activations_are_rounded_release_and_processor_count(identity: Id)
     assert identity(needs=operators("MatMulNBits", "DequantizeLinear")) == ids[0], "weights alone are"
 
 
-def test_how_a_model_is_read_counts_and_its_card_does_not(identity: Id, source: ModelSource) -> None:
+def test_how_a_model_is_read_counts_and_its_card_does_not(
+    identity: Id, source: ModelSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Digests of files that are not there.
+    for room in ("reference", "export.source_key"):
+        monkeypatch.setattr(f"edgepack.models.{room}.of_unchanged", lambda source, make: make)
     digests = {file.path: file for file in source.files}
     others = [
         replace(source, pooling=Pooling(normalize=False)),
@@ -253,5 +262,22 @@ def test_everything_in_a_record_of_how_a_model_is_read_counts(identity: Id, sour
 def test_every_field_of_a_model_counts_or_is_known_to_change_no_vector() -> None:
     """A new one wants to be looked at."""
     counted = {"weights", "onnx", "files", "config", "tokenizer", "pooling", "outputs", "head", "dimension", "max_length", "prompts", "module"}  # fmt: skip
-    idle = {"name", "origin", "directory", "license", "matryoshka", "pooling_from", "default_prompt", "reading", "warnings", "precision", "graph_by"}  # fmt: skip
+    idle = {"name", "origin", "directory", "license", "matryoshka", "pooling_from", "default_prompt", "reading", "warnings", "precision", "graph_by", "graph_package"}  # fmt: skip
     assert {field.name for field in fields(ModelSource)} == counted | idle
+
+
+def test_weights_beside_a_graph_count_whatever_they_are_called(source: ModelSource) -> None:
+    ids = []
+    for number in (1.0, 2.0):
+        model = onnx.load_from_string(sample_model())
+        for tensor in model.graph.initializer:
+            if tensor.data_type == onnx.TensorProto.FLOAT:
+                values = onnx.numpy_helper.to_array(tensor) * number
+                tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+        assert source.onnx is not None
+        (source.directory / "weights.txt").unlink(missing_ok=True)
+        onnx.save(model, source.onnx, save_as_external_data=True, location="weights.txt", size_threshold=0)
+        used = (source.onnx, source.directory / "weights.txt")
+        files = tuple(digest_file(path, relative_to=source.directory) for path in used)
+        ids.append(_of_source(replace(source, files=files), source))
+    assert ids[0] != ids[1]

@@ -18,6 +18,7 @@ from edgepack.models.find.collect import collect, collect_from_tree
 from edgepack.models.find.decide import ModelRequest
 from edgepack.models.find.folder import read_folder
 from edgepack.models.find.unpack import unpack_model
+from edgepack.models.read import hub_layout
 from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.returned import checked
 from edgepack.records.model import ModelSource, RemoteModel
@@ -67,7 +68,7 @@ def ingest_remote(
 
     def make(folder: Path) -> None:
         require_online(context, remote.origin)
-        if len(remote.files) == 1 and remote.files[0].lower().endswith(SUFFIXES):
+        if _is_archive(remote):
             _unpack(remote, folder, reading, context)
             return
 
@@ -77,9 +78,18 @@ def ingest_remote(
 
         collect(remote.files, get, folder, asked, context=context)
 
-    directory = context.store.cached("models", remote.pins, make)
+    # An edition that reads more of a model's documents fetches them, too.
+    documents = (
+        sorted(hub_layout.DESCRIPTIONS) if _is_archive(remote) else hub_layout.descriptions(remote.files)
+    )
+    read = {"documents": " ".join(documents)}
+    directory = context.store.cached("models", {**remote.pins, **read}, make)
     context.note(remote.origin)
     return read_folder(directory, asked, context=context)
+
+
+def _is_archive(remote: RemoteModel) -> bool:
+    return len(remote.files) == 1 and remote.files[0].lower().endswith(SUFFIXES)
 
 
 def _unpack(remote: RemoteModel, folder: Path, reading: Reading, context: BuildContext) -> None:
