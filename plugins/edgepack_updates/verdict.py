@@ -98,9 +98,10 @@ def judge(
         return Verdict(outcome="rebuild", says=says, why=_causes(differs))
     if drift.by == "golden":
         return _unmeasured(old, new, drift, said_by)
-    if _same_bits(old, new) and drift.same_bits and not _outputs(old, new, said_by):
-        return Verdict(outcome="same", says=SAME_BITS)
     missed = _missed(old, new, differs, said_by)
+    # Ids and digests are their makers' words.
+    if _same_bits(old, new) and drift.same_bits and not missed:
+        return Verdict(outcome="same", says=SAME_BITS)
     if drift.min_cosine >= AGREE and missed:
         says = ALIKE.format("vectors", missed)
         return Verdict(outcome="undecided", says=says, why=_causes(differs))

@@ -19,6 +19,8 @@ from edgepack.toml_schema import parse_foreign, read_foreign
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 TOLERANCE = 0.99
 """Cosine that a device's vector must have with the golden one: processors round int8 products differently."""
+LEAST = 0.9
+"""Of anybody's tolerance."""
 DECIMALS = 4
 """Changes a unit vector's cosine by less than 1e-6, up to some 2,000 dimensions: a thousandth of what processors round differently."""
 
@@ -69,6 +71,9 @@ def read_golden(bundle: Bundle) -> tuple[list[str], list[list[float]]]:
             raise ValueError("not a vector for each of some texts")
         if {type(number) for row in vectors for number in row} - {int, float}:
             raise ValueError("a vector's numbers are none")
+        # Devices test themselves by it.
+        if not LEAST <= said.get("tolerance", TOLERANCE) <= 1:
+            raise ValueError(f"their tolerance is below {LEAST}")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BundleError(
             f"the golden vectors of {bundle.name} cannot be read: {reason_of(error)}", hint="build it again"

@@ -137,6 +137,11 @@ def test_the_same_bits_serve_one_index(made: Make, context: HostContext, noise: 
     assert found.verdict.outcome == "same" and said in found.verdict.says
     other = verdict(made("third", **exact), made("fourth", **{**exact, "vectors_sha256": "3"}), context)
     assert "bits" not in other.verdict.says
+    # Ids and digests are what the new one's maker has written; longer texts were not compared.
+    cut = verdict(
+        made("whole", max_length=512, **exact), made("cut", max_length=400, **exact), context
+    ).verdict
+    assert cut.outcome == "undecided" and "cuts texts at 400 tokens" in cut.says
 
 
 def test_an_index_of_other_tokens_may_not_stay_by_everyday_texts() -> None:

@@ -42,8 +42,8 @@ def is_colbert(folder: ModelFolder) -> bool:
     """Whether a folder says that its model gives a vector for each token of a text."""
     if folder.kinds is not None:
         # With a Pooling module tokens' vectors are not what comes out.
-        said = folder.settings.get("model_type")
-        return said in ("ColBERT", "MultiVectorEncoder") and "Pooling" not in folder.kinds
+        said = is_pylate(folder) or folder.settings.get("model_type") == "MultiVectorEncoder"
+        return said and "Pooling" not in folder.kinds
     return STANFORD in (folder.config.get("architectures") or ())
 
 
@@ -140,7 +140,9 @@ def _dense_modules(folder: ModelFolder, name: str) -> tuple[tuple[Dense, ...], t
 
 def is_pylate(folder: ModelFolder) -> bool:
     """Whether PyLate saved a folder: with prefixes of tokens, and without what it does behind its modules."""
-    return folder.settings.get("model_type") == "ColBERT"
+    # With sentence-transformers before 5.0 nothing says it but the names of modules.
+    named = any(each.type.startswith("pylate.models.") for each in folder.modules or ())
+    return bool(folder.settings.get("model_type", "ColBERT" if named else "") == "ColBERT")
 
 
 def _stanford(folder: ModelFolder) -> dict[str, Any]:

@@ -71,6 +71,26 @@ def write_pylate(folder: Path, **settings: Any) -> Path:
     return folder
 
 
+def test_folders_of_pylate_before_sentence_transformers_5(tmp_path: Path, context: HostContext) -> None:
+    """GTE-ModernColBERT-v1 and others: no model_type says it, but a module of PyLate's."""
+    now, before = (write_pylate(tmp_path / name / "model") for name in ("now", "before"))
+    settings = before / "config_sentence_transformers.json"
+    said = json.loads(settings.read_text())
+    del said["model_type"]
+    write_json(settings, said)
+    sources = [ingest(str(folder), context=context) for folder in (now, before)]
+    vectors = [
+        [one.vectors for one in reference_outputs(source, TEXTS, query=True, context=context)]
+        for source in sources
+    ]
+    assert all(np.array_equal(one, other) for one, other in zip(*vectors, strict=True))
+    modules = json.loads((before / "modules.json").read_text())
+    modules[1]["type"] = "sentence_transformers.models.Dense"
+    write_json(before / "modules.json", modules)
+    with pytest.raises(UnsupportedModelError):
+        ingest(str(before), context=context)
+
+
 def write_stanford(folder: Path, **metadata: Any) -> Path:
     from safetensors.numpy import load_file, save_file
 
