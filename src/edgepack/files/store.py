@@ -87,6 +87,7 @@ class Store:
 
         entry = self.root / kind / key_of({**inputs, **digests})
         with self.lock(entry):
+            _require_own(entry.parent)
             if not _is_sound(entry, grows=grows):
                 self._make(entry, partial(self._fetch_or_make, entry, make_unchanged, is_right))
         return entry
@@ -110,6 +111,8 @@ class Store:
         folder = self.root / kind / key_of(inputs)
         with disk_errors(folder, cache=self.root):
             folder.mkdir(parents=True, exist_ok=True)
+        for each in (folder.parent, folder):
+            _require_own(each)
         return folder
 
     def kinds(self) -> list[str]:
@@ -198,6 +201,17 @@ def lock_mode(folder: Path) -> int:
     """The mode of locks in a folder: who may not write there may not read them either, for then they could hold them."""
     writers = folder.stat().st_mode & 0o022
     return 0o600 | writers | writers << 1
+
+
+def _require_own(folder: Path) -> None:
+    """Raise ``OutputError`` for a link that another user of the cache has laid there: what is written would lie where it leads."""
+    with suppress(FileNotFoundError):
+        found = folder.lstat()
+        if stat.S_ISLNK(found.st_mode) and found.st_uid not in (0, os.geteuid()):
+            raise OutputError(
+                f"{folder} is a link that another user has made",
+                hint="remove it, or set EDGEPACK_CACHE to a folder of your own",
+            )
 
 
 def _narrow(file: Path, mode: int) -> None:

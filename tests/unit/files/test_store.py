@@ -410,6 +410,24 @@ def test_a_link_in_the_place_of_a_lock_changes_nothing_elsewhere(tmp_path: Path)
     assert private.stat().st_mode == before
 
 
+@pytest.mark.parametrize("place", ["things", "things/KEY"])
+def test_a_link_of_another_user_in_the_place_of_a_folder_is_not_followed(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders below it had been removed. One's own, to a larger disk, is."""
+    (tmp_path / "private").mkdir()
+    link = tmp_path / "cache" / place.replace("KEY", key_of({"a": "1"}))
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "private")
+    store = Store(root=tmp_path / "cache")
+    assert store.folder("things", {"a": "1"}).is_dir()
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    if os.getuid() == 0:
+        os.chown(link, 54321, 54321, follow_symlinks=False)
+    with pytest.raises(OutputError, match="is a link that another user has made"):
+        store.folder("things", {"a": "1"})
+
+
 @pytest.mark.parametrize(
     ("folder", "lock"), [(0o755, 0o600), (0o2775, 0o660), (0o1777, 0o666), (0o700, 0o600)]
 )

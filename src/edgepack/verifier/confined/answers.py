@@ -16,10 +16,10 @@ class BadAnswer(ValueError):  # noqa: N818 - what is wrong with data; callers sa
 def read_answers(said: str, asked: int, read: Callable[[Any], T]) -> list[T]:
     """Results of ``read`` for each line. Raises ``BadAnswer`` for other lines than ``asked`` readable ones."""
     # Not splitlines: a label may hold any separator of Unicode's.
-    count = said.count("\n") + (not said.endswith("\n"))
+    count = said.count("\n") + (said != "" and not said.endswith("\n"))
     if count != asked:
         raise BadAnswer(f"{count} lines for {asked}")
-    lines = said.removesuffix("\n").split("\n")
+    lines = said.removesuffix("\n").split("\n") if count else []
     if any(len(line) > LONGEST for line in lines):
         raise BadAnswer(f"a line of more than {LONGEST >> 20} MiB")
     try:

@@ -51,7 +51,7 @@ class RunLimits:
     def each(self) -> Mapping[int, int]:
         """Those that the kernel holds each process to: number of the limit → most."""
         said = {
-            resource.RLIMIT_CORE: 0,
+            resource.RLIMIT_CORE: 1,  # of 0 the kernel still starts a handler that core_pattern names
             resource.RLIMIT_FSIZE: self.output,
             resource.RLIMIT_NOFILE: self.files,
             resource.RLIMIT_AS: self.address_space,
