@@ -22,7 +22,8 @@ from edgepack.api import (
     read_options,
     require_runtime,
 )
-from edgepack.api.kit import digest_of_code, link_encoder
+from edgepack.api.kit import link_encoder
+from edgepack.files.store import digest_of_code
 from edgepack.recipes.prepare import try_passes
 from edgepack.recipes.registry import passes_for, passes_of
 from edgepack.records.target import Pass

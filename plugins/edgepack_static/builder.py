@@ -17,7 +17,8 @@ from edgepack.api import (
     read_options,
     require_runtime,
 )
-from edgepack.api.kit import digest_of_code, find_emulator, link_encoder, static_table
+from edgepack.api.kit import find_emulator, link_encoder, static_table
+from edgepack.files.store import digest_of_code
 from edgepack.models.export.source_key import of_unchanged
 from edgepack.runner.native.build import require_native
 from edgepack_static import OPTIONS

@@ -138,7 +138,8 @@ def _missed(
     longest = [each["model"].get("max_length") for each in (old, new)]
     if longest[0] != longest[1]:
         return CUT.format(min(filter(None, longest)))
-    if "tokenizer" in differs:
+    # It may have been saved again in other words.
+    if "tokenizer" in differs and not _one_embedder(old, new, said_by):
         return SPLIT
     if "module" in differs:
         return MODULE
@@ -148,10 +149,13 @@ def _missed(
 
 def _outputs(old: Mapping[str, Any], new: Mapping[str, Any], said_by: Sequence[Word]) -> str:
     """Outputs that an index may be of and that were not compared; those of one embedder, by a word that counts, are the same."""
+    return "" if _one_embedder(old, new, said_by) else " and ".join(further_outputs(old))
+
+
+def _one_embedder(old: Mapping[str, Any], new: Mapping[str, Any], said_by: Sequence[Word]) -> bool:
+    """Whether the two are one embedder, by words that count: then all is the same that an id is made of."""
     embedders = {each["model"].get("embedder") or None for each in (old, new)}
-    if len(embedders) == 1 and None not in embedders and all(word.counts for word in said_by):
-        return ""
-    return " and ".join(further_outputs(old))
+    return len(embedders) == 1 and None not in embedders and all(word.counts for word in said_by)
 
 
 def _other_tokens(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

@@ -14,7 +14,6 @@ from edgepack.files.elf_reader import Elf as Elf
 from edgepack.files.elf_reader import ElfSegment as ElfSegment
 from edgepack.files.elf_reader import read_elf as read_elf
 from edgepack.files.shared_libraries import closure_of as closure_of
-from edgepack.files.store import digest_of_code as digest_of_code
 from edgepack.files.store import key_of as key_of
 from edgepack.files.store import sha256_of as sha256_of
 from edgepack.files.store import written_beside as written_beside

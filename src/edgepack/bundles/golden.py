@@ -72,7 +72,8 @@ def read_golden(bundle: Bundle) -> tuple[list[str], list[list[float]]]:
         if {type(number) for row in vectors for number in row} - {int, float}:
             raise ValueError("a vector's numbers are none")
         # Devices test themselves by it.
-        if not LEAST <= said.get("tolerance", TOLERANCE) <= 1:
+        tolerance = said.get("tolerance", TOLERANCE)
+        if type(tolerance) is not float or not LEAST <= tolerance <= 1:
             raise ValueError(f"their tolerance is below {LEAST}")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BundleError(

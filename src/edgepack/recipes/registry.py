@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgepack.context import BuildContext, Extension, perhaps_broken
 from edgepack.errors import PluginError, TargetError
+from edgepack.files.store import digest_of_code
 from edgepack.plugins.blame import blamed_on, listed
 from edgepack.records.recipe import Recipe
 from edgepack.records.target import ModelOptions, Pass
@@ -86,14 +87,16 @@ def pass_named(name: str, context: BuildContext) -> Extension:
 
 
 def key_of_passes(passes: tuple[Pass, ...], context: BuildContext) -> str:
-    """Key of passes in the key of a prepared model: names, parameters, and who brought those that are not edgepack's."""
+    """Key of passes in the key of a prepared model: names, parameters, and who brought those that are not edgepack's; the code of its own plugins'."""
+
+    def made_by(found: Extension) -> list[str]:
+        if found.identity:
+            return [found.identity]
+        return [] if found.package in ("", "edgepack") else [digest_of_code(found.package)]
+
     return json.dumps(
         [
-            [
-                step.name,
-                dict(sorted(step.parameters.items())),
-                *filter(None, [pass_named(step.name, context).identity]),
-            ]
+            [step.name, dict(sorted(step.parameters.items())), *made_by(pass_named(step.name, context))]
             for step in passes
         ]
     )

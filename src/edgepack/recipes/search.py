@@ -16,7 +16,8 @@ import onnx
 from edgepack.context import BuildContext
 from edgepack.errors import UnsupportedModelError
 from edgepack.files.frames import FRAMES, compress
-from edgepack.files.store import sha256_of
+from edgepack.files.store import digest_of_code, sha256_of
+from edgepack.models.export.source_key import source_key
 from edgepack.models.fuse.fusion import fuse
 from edgepack.models.graph.editor import edit
 from edgepack.models.graph.external_weights import load_graph
@@ -41,7 +42,6 @@ from edgepack.verifier.vector_quality import COMPANY, measure_quality
 LAYER = re.compile(r"\d(?=\.)")
 """Where the number of a layer ends."""
 FUSED = Pass(name="fuse", parameters={"attention": "MultiHeadAttention", "embeddings": False})
-SCHEMA = "5"
 TOKENS = 32
 ROUNDS = 15
 RUNS = 5
@@ -203,6 +203,7 @@ class Trial:
             return asdict(found)
 
         inputs = {"tokenizer": sha256_of(made.source.tokenizer), "texts": json.dumps(list(texts))}
+        inputs |= {"reference": json.dumps(source_key(self._source))}
         inputs |= {"full": str(full), "head": _head_digest(self._source) if scores else ""}
         return read_table(Verification, self._remembered("measured", made, inputs, measure))
 
@@ -214,7 +215,12 @@ class Trial:
         def make(folder: Path) -> None:
             (folder / FIGURES).write_text(json.dumps(measure()), encoding="utf-8")
 
-        key = {**inputs, "file": sha256_of(made.file), "processor": _processor(), "schema": SCHEMA}
+        key = {
+            **inputs,
+            "file": sha256_of(made.file),
+            "processor": _processor(),
+            "by": digest_of_code("models", "recipes", "verifier"),
+        }
         folder = self._context.store.cached(kind, key, make)
         return json.loads((folder / FIGURES).read_text(encoding="utf-8"))
 

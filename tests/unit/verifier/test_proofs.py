@@ -301,7 +301,7 @@ def test_golden_vectors_of_another_bundle_are_found(make: Make, golden: str, wor
 @pytest.mark.parametrize(
     "golden",
     ['{"texts": 7}', '{"texts": [], "vectors": []}', '{"texts": [7], "vectors": [[1]]}', '{"texts": ["a"], "vectors": [["1"]]}', '{"texts": ["a"], "vectors": 1}', "[]", "[" * 99999,
-     '{"texts": ["a"], "vectors": [[1, 0]], "tolerance": -1}', '{"texts": ["a"], "vectors": [[1, 0]], "tolerance": "1"}', '{"texts": {"a": 1}, "vectors": [[1]]}', '{"texts": ["a"], "vectors": [[1e400]]}', '{"texts": ["a"], "vectors": [[1%s]]}' % ("0" * 400), '{"texts": ["a"], "vectors": [[NaN]]}'],
+     '{"texts": ["a"], "vectors": [[1, 0]], "tolerance": -1}', '{"texts": ["a"], "vectors": [[1, 0]], "tolerance": "1"}', '{"texts": ["a"], "vectors": [[1, 0]], "tolerance": true}', '{"texts": {"a": 1}, "vectors": [[1]]}', '{"texts": ["a"], "vectors": [[1e400]]}', '{"texts": ["a"], "vectors": [[1%s]]}' % ("0" * 400), '{"texts": ["a"], "vectors": [[NaN]]}'],
 )  # fmt: skip
 def test_golden_texts_that_are_none_are_said_to_be_damaged(make: Make, golden: str) -> None:
     bundle = exact(make(content=b"#!"), "0" * 64)

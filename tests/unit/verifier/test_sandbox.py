@@ -328,14 +328,32 @@ needs_python = pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"there is n
 HOLDERS = {
     "sockets": """
 kept = []
-for each in range(500):
+for each in range(1500):
     kept += socket.socketpair()
-    kept[-1].setblocking(False)
-    try:
-        while kept[-1].send(bytes(65536)):
+    for end in kept[-2:]:
+        end.setblocking(False)
+        try:
+            while end.send(bytes(65536)):
+                pass
+        except BlockingIOError:
             pass
-    except BlockingIOError:
-        pass
+""",
+    "memory that nobody maps": """
+kept = []
+for each in range(8):
+    kept.append(mmap.mmap(-1, 50 << 20))
+    for at in range(0, 50 << 20, 4096):
+        kept[-1][at] = 1
+    kept[-1].madvise(mmap.MADV_DONTNEED)
+""",
+    "a process without its first thread": """
+def fill():
+    kept = bytearray(400 << 20)
+    for at in range(0, len(kept), 4096):
+        kept[at] = 1
+    time.sleep(20)
+threading.Thread(target=fill).start()
+ctypes.CDLL(None).pthread_exit(None)
 """,
 }
 
@@ -343,24 +361,9 @@ for each in range(500):
 @needs_python
 @pytest.mark.parametrize("what", HOLDERS)
 def test_memory_that_is_no_process_s_is_limited_too(run: Run, what: str) -> None:
-    script = f"import os, socket, time\n{HOLDERS[what]}\ntime.sleep(20)"
-    limits = RunLimits(resident=150 << 20)
+    script = f"import ctypes, mmap, os, socket, threading, time\n{HOLDERS[what]}\ntime.sleep(20)"
+    limits = RunLimits(resident=60 << 20)
     done = run(f"exec {PYTHON} -c '{script}'", limits=limits)
-    assert done.passed == "memory"
-
-
-@needs_python
-@pytest.mark.sample(1)
-def test_more_open_files_than_can_be_looked_at_are_too_many(run: Run) -> None:
-    script = """
-import os, time
-for each in range(20):
-    if os.fork() == 0:
-        kept = [os.open("/dev/null", 0) for each in range(4000)]
-        time.sleep(30)
-time.sleep(30)
-"""
-    done = run(f"exec {PYTHON} -c '{script}'", limits=RunLimits(seconds=25))
     assert done.passed == "memory"
 
 
@@ -372,6 +375,9 @@ for number in numbers[os.uname().machine]:
     print(c.syscall(number, 1, 0, 0, 0, 0), os.strerror(ctypes.get_errno()))
 for family in (1, 2, 16, 29, 38, 40):
     print(c.socket(family, 1 + family // 16, 0) > 0, end=" ")
+buffer = c.socket(1, 1, 0)
+four = (ctypes.c_int * 1)(4 << 20)
+print([c.setsockopt(buffer, 1, each, four, 4) for each in (7, 8, 32, 33, 9)], end=" ")
 print(c.shmget(0, 1 << 20, 0o1600), c.msgget(0, 0o1600), c.semget(0, 9, 0o1600), open("/proc/self/stat").read() != "")
 """
 
@@ -382,7 +388,7 @@ def test_calls_that_no_limit_sees_are_refused(run: Run) -> None:
     """Keys of the user's, memory that is in no process's pages (files in memory may be on their way in a socket), and sockets that no namespace
     has to itself."""
     done = run(f"exec {PYTHON} -c '{CALLS}'")
-    last = "True True True False False False -1 -1 -1 True"
+    last = "True True True False False False [-1, -1, -1, -1, 0] -1 -1 -1 True"
     assert done.output.splitlines() == [*["-1 Function not implemented"] * 10, last]
 
 
@@ -394,13 +400,13 @@ LONELY = """
 import ctypes
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
-for at in range(30000):
+for at in range(60000):
     ctypes.string_at(libc.mmap(ctypes.c_void_p((at + 16) << 30), 4096, 1, 0x22, -1, ctypes.c_long(0)), 1)
 import time; time.sleep(20)
 """
 DENSE = """
 import ctypes, mmap
-size = 100 << 30
+size = 300 << 30
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 start = libc.mmap(None, ctypes.c_size_t(size), 1, 0x4022, -1, ctypes.c_long(0))

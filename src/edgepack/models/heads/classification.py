@@ -48,7 +48,8 @@ def has_head(folder: ModelFolder) -> bool:
         folder.kinds == ("Transformer",) and folder.settings.get("model_type") == "CrossEncoder"
     ):
         return False
-    names = [str(each) for each in config.get("architectures") or ()]
+    said = config.get("architectures")
+    names = [str(each) for each in said] if isinstance(said, list) else []
     return any(name.endswith(CLASS) for name in names) and config.get("model_type") in FAMILIES
 
 
@@ -173,13 +174,13 @@ def _activation(folder: ModelFolder) -> tuple[Activation | None, tuple[str, ...]
     said = newer or older or config.get("sbert_ce_default_activation_function")
     if said is None:
         return None, ()
-    if said not in _ACTIVATIONS:
+    if not isinstance(said, str) or said not in _ACTIVATIONS:
         raise UnsupportedModelError(
-            f"the model's scores are activated by {said}, which bundles do not support",
+            f"the model's scores are activated by {str(said)[:200]}, which bundles do not support",
             hint=f"edgepack knows {', '.join(each.rpartition('.')[2] for each in _ACTIVATIONS)}",
         )
     names = [SETTINGS] * bool(newer) + [folder.transformer_file]
-    return _ACTIVATIONS[str(said)], tuple(name for name in names if folder.has(name))
+    return _ACTIVATIONS[said], tuple(name for name in names if folder.has(name))
 
 
 def _scores(said: Activation | None, folder: ModelFolder, count: int) -> tuple[Activation, tuple[str, ...]]:

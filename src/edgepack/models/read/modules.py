@@ -177,7 +177,7 @@ def _changes_nothing(arguments: Any) -> bool:
 def require_inputs(config: Mapping[str, Any], kind: str, name: str, *, usual: str = _TEXT) -> None:
     """Raise ``UnsupportedModelError`` for a module that reads or writes something else than what is called ``name``."""
     read = config.get("module_input_name") or usual
-    if {read, config.get("module_output_name") or read} != {name}:
+    if [read, config.get("module_output_name") or read] != [name] * 2:
         of = "one text's vector" if name == _TEXT else "one token's vector"
         raise UnsupportedModelError(
             f"the {kind} module does not turn {of} into another, which bundles do not support",

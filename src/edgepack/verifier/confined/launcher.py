@@ -11,7 +11,6 @@ import marshal
 import os
 import resource
 import select
-import stat
 import sys
 import time
 from typing import Any, NoReturn
@@ -46,20 +45,24 @@ REFUSED = {
 semget, shmget and msgget there. Keys are the user's own, whatever namespaces there are; the others are memory that is in no process's pages, or
 are needed by no program that embeds text."""
 SOCKET = {
-    0xC000003E: 41,
-    0x40000003: 359,
-    0xC00000B7: 198,
-    0x40000028: 281,
-    0xC00000F3: 198,
-    0xC0000015: 326,
-    0x80000016: 359,
+    0xC000003E: (41, 54),
+    0x40000003: (359, 366),
+    0xC00000B7: (198, 208),
+    0x40000028: (281, 294),
+    0xC00000F3: (198, 208),
+    0xC0000015: (326, 339),
+    0x80000016: (359, 366),
 }
+"""Processor → socket and setsockopt there."""
+OF_SOCKETS, BUFFERS = 1, (7, 8, 32, 33)
+"""SOL_SOCKET; SO_SNDBUF, SO_RCVBUF, and what root may set: with them a socket holds megabytes."""
 FAMILIES = (1, 2, 10, 16)
 """Of sockets: UNIX, INET, INET6 and NETLINK, which namespaces keep apart; a virtual machine's (VSOCK) lead out of them."""
 SECCOMP, FILTER = 22, 2
-NO_SUCH_CALL, NO_SUCH_FAMILY, ALLOWED = 0x00050000 | 38, 0x00050000 | 97, 0x7FFF0000
-FIRST = 16 if sys.byteorder == "little" else 20
-"""Where a call's first argument stands."""
+NO_SUCH_CALL, NO_SUCH_FAMILY, NO_SUCH_OPTION = (0x00050000 | each for each in (38, 97, 92))
+ALLOWED = 0x7FFF0000
+ARGUMENTS = 16 if sys.byteorder == "little" else 20
+"""Where a call's arguments stand, eight bytes each."""
 NOT_X32 = ~0x40000000 & 0xFFFFFFFF
 LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06
 NOBODY = 65534
@@ -70,11 +73,8 @@ BESIDE = 16
 """Processes that the kernel allows beside what is allowed, so that it is seen that there are too many."""
 SCRATCH_FILES = 65536
 """That /tmp may have: each takes memory beside its content."""
-MAY_HOLD = {stat.S_IFSOCK: 208 << 10, stat.S_IFIFO: 64 << 10}
-"""Bytes, as Linux has them where nobody set them."""
-KERNELS_OWN = (b"SUnreclaim:", b"PageTables:", b"SecPageTables:", b"KernelStack:")
-MOST_SEEN = 65536
-"""Open files that are looked at one by one."""
+COUNTED = (b"SUnreclaim:", b"PageTables:", b"SecPageTables:", b"KernelStack:", b"Shmem:")
+ROOM = (b"MemAvailable:", b"SwapFree:", b"AnonPages:")
 SOONEST, LATEST = 0.02, 0.25
 """Seconds between two looks at what runs."""
 LAST = 10.0
@@ -86,10 +86,29 @@ Task = dict[str, Any]
 class Process:
     """A process by what /proc/PID/stat says: resident pages, ticks of a processor."""
 
-    def __init__(self, words: list[bytes], number: int) -> None:
-        self.number, self.parent, self.threads = number, int(words[1]), int(words[17])
+    def __init__(self, number: str) -> None:
+        with open(f"/proc/{number}/stat", "rb") as stream:
+            words = stream.read().rpartition(b")")[2].split()
+        self.number, self.parent, self.threads = int(number), int(words[1]), int(words[17])
         self.used = int(words[11]) + int(words[12])
-        self.pages = int(words[21])
+        self.ended = words[0] == b"Z"
+        """Also where only the first thread has, and others have what it had."""
+
+    def memory(self) -> tuple[int, int]:
+        """Resident pages, and those of them that are of no file and nobody else's."""
+        place = f"/proc/{self.number}"
+        places = [place]
+        most = (0, 0)
+        try:
+            if self.ended and self.threads > 1:
+                places = [f"{place}/task/{each}" for each in os.listdir(f"{place}/task")]
+            for each in places:
+                with open(f"{each}/statm", "rb") as stream:
+                    _, resident, shared, *_ = map(int, stream.read().split())
+                most = max(most, (resident, resident - shared))
+        except OSError:  # it has just ended
+            pass
+        return most
 
 
 FULL = (28, 122)
@@ -296,14 +315,14 @@ def said(reader: int) -> Task:
 def watch(child: int, started: float, output: Output, task: Task) -> str | None:
     """Wait for the child's end; which limit was passed before, or that the parent is no more."""
     ends, limits = ending(child, output), task["limits"]
-    pause, idle, kernels_before = SOONEST, idleness(), kernels_own()
+    pause, idle, gone = SOONEST, idleness(), disappearance()
     while True:
         left = started + limits["seconds"] - time.monotonic()
         if ends(max(0.0, min(pause, left))):
             return None
         if left <= 0:
             return "time"
-        if passed := "output" if output.too_much() else passed_limit(limits, idle, kernels_before):
+        if passed := "output" if output.too_much() else passed_limit(limits, idle, gone):
             return passed
         if os.getppid() != task["parent"]:
             return "parent"
@@ -337,15 +356,42 @@ def ending(child: int, output: Output) -> Any:
     return ends
 
 
-def passed_limit(limits: Task, idle: Any, kernels_before: int) -> str | None:
+def passed_limit(limits: Task, idle: Any, gone: Any) -> str | None:
     """Limit that all processes together have passed, upwards or downwards."""
     family = descendants()
     if sum(each.threads for each in family) > limits["processes"]:
         return "processes"
-    resident = sum(each.pages for each in family) * resource.getpagesize()
-    if resident + held_open(family) + max(0, kernels_own() - kernels_before) > limits["resident"]:
+    memory = [each.memory() for each in family]
+    resident = sum(each for each, _ in memory) * resource.getpagesize()
+    if max(resident, gone(sum(own for _, own in memory))) > limits["resident"]:
         return "memory"
     return "idle" if idle(family) > limits["idle"] else None
+
+
+def disappearance() -> Any:
+    """A function that says how many bytes are in no process's pages: sockets, tables, semaphores, memory that nobody maps. It is told how many
+    pages the program has written.
+
+    What the kernel counts, it says by kind; all else is what is neither free nor written by anybody. Both of the least and most that ever
+    were: what ended before may still be freed, which takes some machines minutes.
+    """
+    least, most = sys.maxsize, 0
+
+    def gone(pages: int) -> int:
+        nonlocal least, most
+        counted, left = 0, -pages * resource.getpagesize()
+        with open("/proc/meminfo", "rb") as stream:
+            for line in stream:
+                if line.startswith((*COUNTED, *ROOM)):
+                    size = int(line.split()[1]) << 10
+                    counted, left = (
+                        (counted + size, left) if line.startswith(COUNTED) else (counted, left + size)
+                    )
+        least, most = min(least, counted), max(most, left)
+        return max(counted - least, most - left)
+
+    gone(0)
+    return gone
 
 
 def idleness() -> Any:
@@ -370,8 +416,7 @@ def descendants() -> list[Process]:
         if not name.isdigit():
             continue
         try:
-            with open(f"/proc/{name}/stat", "rb") as stream:
-                each = Process(stream.read().rpartition(b")")[2].split(), int(name))
+            each = Process(name)
         except OSError:  # it has just ended
             continue
         found.setdefault(each.parent, []).append(each)
@@ -381,35 +426,6 @@ def descendants() -> list[Process]:
             family.append(each)
             left.append(each.number)
     return family
-
-
-def kernels_own() -> int:
-    """Bytes that the kernel has for itself: tables of pages, semaphores, locks, stacks. Of whom, it does not say; others seldom take much of it."""
-    with open("/proc/meminfo", "rb") as stream:
-        return sum(int(line.split()[1]) << 10 for line in stream if line.startswith(KERNELS_OWN))
-
-
-def held_open(family: list[Process]) -> int:
-    """Bytes of memory that are in no process's pages: what sockets and pipes may hold at most."""
-    held: dict[tuple[int, int], int] = {}
-    seen = 0
-    for process in family:
-        folder = f"/proc/{process.number}/fd"
-        try:
-            names = os.listdir(folder)
-        except OSError:  # it has just ended
-            continue
-        seen += len(names)
-        if seen > MOST_SEEN:  # or looking would take longer than there is time
-            return seen * MAY_HOLD[stat.S_IFSOCK]
-        for name in names:
-            try:
-                found = os.stat(f"{folder}/{name}")
-            except OSError:
-                continue
-            if size := MAY_HOLD.get(stat.S_IFMT(found.st_mode)):
-                held[found.st_dev, found.st_ino] = size
-    return sum(held.values())
 
 
 def reap(child: int, *, killed: bool) -> Task:
@@ -587,7 +603,7 @@ def refuse_calls() -> None:
     """Have the kernel answer some calls as if it had none of them."""
     filter = instruction(LOAD, 4)
     for processor, numbers in REFUSED.items():
-        block = rules((*numbers, *COMMON), SOCKET[processor])
+        block = rules((*numbers, *COMMON), *SOCKET[processor])
         filter += instruction(EQUAL, processor, 0, len(block) // 8) + block
     filter += instruction(RETURN, ALLOWED)
     kept = ctypes.create_string_buffer(filter)
@@ -596,15 +612,23 @@ def refuse_calls() -> None:
     call("prctl", SECCOMP, FILTER, program + ctypes.addressof(kept).to_bytes(size, sys.byteorder), 0, 0)
 
 
-def rules(calls: tuple[int, ...], socket: int) -> bytes:
+def rules(calls: tuple[int, ...], socket: int, option: int) -> bytes:
     """The filter's part for one processor."""
     made = instruction(LOAD, 0) + instruction(AND, NOT_X32)
-    for at, each in enumerate(calls):
-        made += instruction(EQUAL, each, len(calls) - at + len(FAMILIES) + 3)
-    made += instruction(EQUAL, socket, 0, len(FAMILIES) + 2) + instruction(LOAD, FIRST)
+    for each in calls:
+        made += instruction(EQUAL, each, 0, 1) + instruction(RETURN, NO_SUCH_CALL)
+    families = instruction(LOAD, ARGUMENTS)
     for at, each in enumerate(FAMILIES):
-        made += instruction(EQUAL, each, len(FAMILIES) - at)
-    return made + b"".join(instruction(RETURN, each) for each in (NO_SUCH_FAMILY, ALLOWED, NO_SUCH_CALL))
+        families += instruction(EQUAL, each, len(FAMILIES) - at)
+    families += instruction(RETURN, NO_SUCH_FAMILY) + instruction(RETURN, ALLOWED)
+    options = instruction(LOAD, ARGUMENTS + 8) + instruction(EQUAL, OF_SOCKETS, 0, len(BUFFERS) + 1)
+    options += instruction(LOAD, ARGUMENTS + 16)
+    for at, each in enumerate(BUFFERS):
+        options += instruction(EQUAL, each, len(BUFFERS) - at)
+    options += instruction(RETURN, ALLOWED) + instruction(RETURN, NO_SUCH_OPTION)
+    for number, block in ((socket, families), (option, options)):
+        made += instruction(EQUAL, number, 0, len(block) // 8) + block
+    return made + instruction(RETURN, ALLOWED)
 
 
 def instruction(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:

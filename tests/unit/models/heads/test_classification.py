@@ -153,6 +153,9 @@ def test_labels_of_another_model_are_refused(tmp_path: Path, context: HostContex
 
 def test_an_unknown_activation_is_refused(tmp_path: Path, context: HostContext) -> None:
     folder = write_head(tmp_path / "model", "BertForSequenceClassification", num_labels=1)
+    write_json(folder / "config_sentence_transformers.json", {"activation_fn": ["my.Own"]})
+    with pytest.raises(UnsupportedModelError, match="activated by"):
+        ingest(str(folder), context=context)
     write_json(folder / "config_sentence_transformers.json", {"activation_fn": "my.Own"})
     assert "activated by my.Own" in refused(folder, context).message
 
