@@ -164,7 +164,10 @@ def test_texts_that_the_built_in_ones_do_not_stand_for(made: Make, context: Host
     """Longer ones than one bundle takes, and those that two tokenizers split otherwise."""
     files = [{"path": "tokenizer.json", "sha256": each * 64, "size": 9} for each in "ab"]
     settings: list[dict[str, Any]] = [{"max_length": 512}, {"max_length": 4000}]
-    settings += [{"max_length": 512, "source_files": [each]} for each in files]
+    settings += [
+        {"max_length": 512, "source_files": [each], "embedder": str(number)}
+        for number, each in enumerate(files)
+    ]
     one, longer, split, otherwise = (
         made(f"{number}", noise=number * 1e-5, **each) for number, each in enumerate(settings)
     )
@@ -174,6 +177,9 @@ def test_texts_that_the_built_in_ones_do_not_stand_for(made: Make, context: Host
     ):
         found = verdict(old, new, context).verdict
         assert found.outcome == "undecided" and words in found.says
+    # Of one embedder: a tokenizer.json that was saved again.
+    again = made("again", noise=1e-5, **{**settings[3], "embedder": "0"})
+    assert verdict(split, again, context).verdict.outcome == "same"
     ranks = {"task": "rank", "labels": ["score"]}
     found = verdict(
         made("ranks", max_length=512, **ranks), made("longer", max_length=64, **ranks), context
