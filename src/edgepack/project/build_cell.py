@@ -116,7 +116,8 @@ def settle(result: Result, order: Job, *, context: HostContext) -> Result:
         return replace(result, state="up to date")
     shared = open_shared(str(order.store), context=context)
     packagers = packagers_of(target_of(order.cell, context), context)
-    if not take(result.path, result.key, packagers=packagers, shared=shared, context=context):
+    made = result.state == "made"
+    if not take(result.path, result.key, packagers=packagers, shared=shared, just_made=made, context=context):
         raise OutputError(
             f"the store {shared.url} does not give back what a worker put there",
             hint="build it again; where that does not help, the store is not the same for all",

@@ -47,11 +47,13 @@ def take(
     *,
     packagers: Packagers,
     shared: SharedStore,
+    just_made: bool = False,
     context: HostContext,
 ) -> bool:
     """Lay a finished bundle out at ``folder``, as it was when it was made; ``False``, and nothing done, where there is no sound one.
 
-    ``packagers`` make the packages that belong to it. What the store says is held against what comes: which files there are, each
+    ``packagers`` make the packages that belong to it. A bundle that a worker has ``just_made`` holds the worker's Python, which may be another
+    than this machine's. What the store says is held against what comes: which files there are, each
     file's digest, the bundle's manifest and files, its name and digest, and whose report it is.
     """
     work = context.work_dir / "taken"
@@ -65,7 +67,7 @@ def take(
             return False
         found = {path.relative_to(work).as_posix() for path in work.rglob("*")} - {MEMORY}
         bundle = open_bundle(unpack_bundle(work / archive_of(folder).name, work / "unpacked" / folder.name))
-        if not holds_installed(bundle):
+        if not (just_made or holds_installed(bundle)):
             return False
         if digest(bundle) != memory["digest"] or bundle.name != folder.name:
             raise BundleError("it is another bundle than it is listed as")

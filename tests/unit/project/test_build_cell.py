@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.support.berts import write_bert
@@ -9,8 +10,10 @@ from tests.support.berts import write_bert
 from edgepack.errors import UsageError
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
-from edgepack.project.build_cell import key_of_cell, target_of
+from edgepack.project import build_cell
+from edgepack.project.build_cell import key_of_cell, settle, target_of
 from edgepack.project.file import Wanted
+from edgepack.project.jobs import Result, State
 from edgepack.project.matrix import Cell
 from edgepack.records.target import Pass
 
@@ -79,3 +82,25 @@ def test_a_cell_is_another_one_with_another_file_that_an_option_names(
             wheel.write_bytes(content)
         keys.append(key_of_cell(source, named, context))
     assert len(set(keys)) == 3
+
+
+def test_what_a_worker_has_just_made_may_hold_another_python(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[bool]()
+    states: tuple[State, ...] = ("made", "in the store")
+    monkeypatch.setattr(build_cell, "_claim", lambda path, order: None)
+    monkeypatch.setattr(build_cell, "_is_up_to_date", lambda *said, context: False)
+    monkeypatch.setattr(build_cell, "open_shared", lambda url, *, context: None)
+    monkeypatch.setattr(build_cell, "packagers_of", lambda target, context: [])
+    monkeypatch.setattr(build_cell, "target_of", lambda cell, context: None)
+
+    def take(*said: object, just_made: bool, **how: object) -> bool:
+        asked.append(just_made)
+        return True
+
+    monkeypatch.setattr(build_cell, "take", take)
+    for state in states:
+        result = Result(label="a", state=state, seconds=0, path=tmp_path / "a", key="1")
+        settle(result, SimpleNamespace(store="", cell=None, force=False), context=context)  # type: ignore[arg-type]
+    assert asked == [True, False]
