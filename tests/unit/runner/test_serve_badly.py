@@ -242,7 +242,8 @@ def test_answers_that_nobody_reads_do_not_fill_the_memory(sample: Path, tmp_path
             for connection in connections:
                 connection.sendall(request("/v1/embeddings", {"input": many}))
             heads = [connection.recv(12) for connection in connections]
-            assert {b"HTTP/1.1 200", b"HTTP/1.1 503"} == set(heads)
+            # 429: where the queue is full at that moment.
+            assert {b"HTTP/1.1 200"} < set(heads) <= {b"HTTP/1.1 200", b"HTTP/1.1 429", b"HTTP/1.1 503"}
             # Who asks for little is served meanwhile.
             assert server.embed("a cat").status == 200
             refused = server.embed(many)
