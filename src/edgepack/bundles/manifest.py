@@ -430,7 +430,11 @@ def _check_form(path: Path, manifest: Any) -> None:
 
 
 def _check_entry(path: Path, file: Any) -> None:
-    if not isinstance(file, dict) or not all(isinstance(file.get(k), kind) for k, kind in _FILE_KEYS.items()):
+    if (
+        not isinstance(file, dict)
+        or file.keys() != _FILE_KEYS.keys()
+        or not all(isinstance(file[key], kind) for key, kind in _FILE_KEYS.items())
+    ):
         raise BundleError(f"{path}: an entry under files is not complete")
     if not file["path"].isprintable():
         raise BundleError(f"{path} lists a file whose name cannot be shown: {file['path']!a}")

@@ -3,7 +3,7 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,19 +27,33 @@ from edgepack.verifier.tokens import has_fewer_tokens
 
 INCOMPARABLE = ("origin", "graph_by", "pooling_from", "set", "warnings")
 """Keys of a source's section that depend on how the model was named, or on which edgepack read it."""
-HELD = frozenset(
-    f"{section}{key}"
-    for section, keys in {
+
+
+def _named(keys: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    return frozenset(f"{section}{key}" for section, within in keys.items() for key in within)
+
+
+HELD = _named(
+    {
         "": ("schema", "name", "version", "files", "golden"),
         "model.": ("recipe", "precision", "embedder", "source_files", "file", "pieces", "tokenizer"),
         "target.": ("name", "platform"),
         "runtime.": ("name", "version", "library"),
         "runner.": ("program", "command", "serve", "module"),
         "gate.": ("gate",),
-    }.items()
-    for key in keys
+    }
 )
 """What of a manifest, beside the model's facts, is compared with something when it is verified, or shown with its value."""
+WRITTEN = _named(
+    {
+        "": ("edgepack", "made_by", "checks", "visits"),
+        "model.": ("origin", "graph_by", "pooling_from", "set", "warnings", "format", "cpu_file", "inputs", "output", "batch_dependent"),
+        "target.": ("summary", "builder", "extra", "platform.isa", "platform.has"),
+        "runtime.": ("kind", "toolchain", "requires", "operators", "provider", "changes"),
+        "runner.": ("kind", "library", "by_level", "exact", "check", "versions"),
+    }
+)  # fmt: skip
+"""What edgepack writes beside that: it comes first in a list that may end early."""
 MEASURED = frozenset(f"gate.{key}" for key in LIMITS if key.startswith("min_"))
 SECTIONS = ("model", "target", "runtime", "runner", "gate")
 MOST_NAMES, MOST_LETTERS = 40, 80
@@ -108,7 +122,8 @@ def _others(manifest: Mapping[str, Any], compared: set[str]) -> tuple[str, ...]:
     """All that is left of a manifest, by its keys: also what no edgepack has written yet. What is empty says nothing."""
     asked = set() if manifest["gate"].get("gate") == "off" else MEASURED
     asked |= {"runner.exact"} if "vectors_sha256" in manifest["model"] else set()
-    names = sorted(name for name in _keys(manifest) if name not in HELD | compared | asked)
+    left = (name for name in _keys(manifest) if name not in HELD | compared | asked)
+    names = sorted(left, key=lambda name: (name not in WRITTEN, name))
     more = len(names) - MOST_NAMES
     shown = [*names[:MOST_NAMES], *([f"{more} more"] if more > 0 else [])]
     return (f"in its manifest also {', '.join(shown)}",) if shown else ()
@@ -117,6 +132,9 @@ def _others(manifest: Mapping[str, Any], compared: set[str]) -> tuple[str, ...]:
 def _keys(manifest: Mapping[str, Any]) -> Iterator[str]:
     """``KEY``, or ``SECTION.KEY``, of what says something."""
     for section, value in manifest.items():
+        if section == "target" and isinstance(platform := value.get("platform"), Mapping):
+            # The rest of it is held against the files.
+            yield from (f"target.platform.{key}" for key in ("isa", "has") if _says(platform.get(key)))
         if section in SECTIONS and isinstance(value, Mapping):
             yield from (f"{section}.{key[:MOST_LETTERS]}" for key, said in value.items() if _says(said))
         elif _says(value):

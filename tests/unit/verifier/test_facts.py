@@ -102,7 +102,10 @@ def test_whatever_else_is_written_into_a_manifest_is_refused_or_named(
     )
     assert {"gate.min_cosine", "runner.exact"} <= {*require_facts(off, source)[-1].replace(",", "").split()}
     many = altered(bundle, lambda all: all["runner"].update({f"{at:03}{'x' * 999}": 1 for at in range(99)}))
-    assert len("; ".join(require_facts(many, source))) < 5000
+    said = "; ".join(require_facts(many, source))
+    assert len(said) < 5000 and "runner.versions" in said, "what matters is not pushed out"
+    altered_platform = altered(bundle, lambda all: all["target"]["platform"].update(isa=["avx2"]))
+    assert "target.platform.isa" in require_facts(altered_platform, source)[-1]
 
 
 def test_what_its_manifest_keeps_from_being_asked_is_said(bundle: Bundle, source: ModelSource) -> None:
