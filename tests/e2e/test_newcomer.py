@@ -97,7 +97,7 @@ WRONG: list[tuple[int, str, str, tuple[str, ...]]] = [
     (5, "neither a folder nor an .onnx file", "pypi:some-model==1.0", ("bundle", "some_model-1.0-py3-none-any.whl")),
     (5, "does not exist", "hf:ORG/NAME", ("bundle", "./nofolder")),
     (3, "there is no target sparc64", "linux-x86-min", ("bundle", "-t", "sparc64")),
-    (3, "there is no package form 'rpm'", "deb, npm", ("bundle", "--as", "rpm", "-t", "linux-x86-fast")),
+    (3, "there is no package form 'rpm'", "npm, single", ("bundle", "--as", "rpm", "-t", "linux-x86-fast")),
     (3, "there is no recipe 'int3'", "int8-download", ("bundle", "-r", "int3")),
     (3, "not recipe fp32", "--recipe int8", ("bundle", "-t", "linux-x86-fast", "-r", "fp32")),
     (15, "is a file", "another folder", ("bundle", "-t", "linux-x86-fast", "-o", "text.txt")),
