@@ -426,6 +426,9 @@ def test_a_link_of_another_user_in_the_place_of_a_folder_is_not_followed(
         os.chown(link, 54321, 54321, follow_symlinks=False)
     with pytest.raises(OutputError, match="is a link that another user has made"):
         store.folder("things", {"a": "1"})
+    if place == "things":
+        with pytest.raises(OutputError, match="is a link that another user has made"):
+            store.cached("things", {"a": "2"}, _fill)
 
 
 @pytest.mark.parametrize(

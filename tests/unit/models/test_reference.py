@@ -11,6 +11,7 @@ from tests.support.installed import export_onnx
 from tests.support.tiny import tokenizer_document, write_json
 
 from edgepack.errors import ModelError
+from edgepack.models.export.source_key import source_key
 from edgepack.models.find.source import ingest
 from edgepack.models.fuse.fusion import fuse
 from edgepack.models.ort.convert import convert_to_ort
@@ -114,6 +115,11 @@ def test_what_another_edition_made_is_not_taken(
     before = exported_model(source, context=context)
     monkeypatch.setattr("edgepack.models.export.source_key.digest_of_code", lambda *rooms: "another")
     assert exported_model(source, context=context) != before
+
+
+def test_the_code_of_edgepacks_own_architectures_is_in_the_key(source: ModelSource) -> None:
+    keys = [source_key(replace(source, graph_package=each))["by"] for each in ("", "edgepack_nomic")]
+    assert keys[0] != keys[1]
 
 
 @pytest.mark.parametrize("step", ["exported", "reference", "prepared"])

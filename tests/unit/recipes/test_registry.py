@@ -91,6 +91,17 @@ def test_a_recipe_in_a_list_stands_for_its_passes(context: HostContext) -> None:
     assert key_of_passes(whole[1:], context) == key_of_passes(passes_of("int8", context), context)
 
 
+def test_the_code_of_edgepacks_own_plugins_is_in_the_key_of_passes(context: HostContext) -> None:
+    """By its version alone an earlier edition's prepared model was taken."""
+
+    def key(package: str) -> str:
+        levels = Extension(name="", plugin="", summary="", make=list, identity="", package=package)
+        known: Any = SimpleNamespace(extensions=lambda axis: {**context.extensions(axis), "levels": levels})
+        return key_of_passes((Pass(name="levels"),), known)
+
+    assert len({key("edgepack"), key("edgepack_levels"), key("edgepack_nomic")}) == 3
+
+
 def test_a_recipe_of_a_plugin_may_be_one_of_others_and_not_of_itself(context: HostContext) -> None:
     def brought(*steps: dict[str, str]) -> Extension:
         return Extension(name="", plugin="odd", summary="", make=lambda: list(steps), identity="")

@@ -80,6 +80,17 @@ def test_a_plan_is_made_once(opener: Opener) -> None:
     assert unit.source == "@TREE@/unit0.c" and "-I@BUILD@" in unit.flags and "-Wall" not in unit.flags
 
 
+def test_sources_are_compared_before_they_are_compiled(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(tree: object) -> None:
+        raise ToolError("damaged")
+
+    monkeypatch.setattr("edgepack.foundry.compile.archive.require_whole", damaged)
+    with pytest.raises(ToolError, match="damaged"):
+        opener.open().compile(["part/unit0.c"], context=opener.context)
+
+
 @pytest.mark.parametrize("damage", ["", "{", '{"part/unit0.c": 1}', "[]"])
 def test_a_damaged_plan_is_made_again_without_configuring(damage: str, opener: Opener) -> None:
     first = opener.open()
