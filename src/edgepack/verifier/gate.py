@@ -256,8 +256,10 @@ def compare_processors(vectors: NDArray[np.float32], others: Path) -> float:
         there = np.load(others, allow_pickle=False)
         return lowest_cosine(vectors, there.astype(np.float32))
     except (OSError, ValueError, TypeError, AttributeError, MemoryError, np.linalg.LinAlgError) as error:
+        # numpy's advice for what is no array is to trust it.
+        why = "it is no array of numbers" if "pickle" in str(error) else error
         raise UsageError(
-            f"{others} holds no vectors of this bundle for the verification texts: {error}",
+            f"{others} holds no vectors of this bundle for the verification texts: {why}",
             hint="`edgepack verify BUNDLE --write-vectors FILE` writes it on the other machine",
         ) from error
 

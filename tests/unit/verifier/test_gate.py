@@ -382,6 +382,9 @@ def test_vectors_of_another_processor_are_compared(
     np.save(tmp_path / "short.npy", reference[:3])
     with pytest.raises(UsageError, match="holds no vectors of this bundle"):
         verify(bundle, source, embed, options=GATE, others=tmp_path / "short.npy", context=context)
+    (tmp_path / "none.npy").write_text("no array")
+    with pytest.raises(UsageError, match="it is no array of numbers"):
+        verify(bundle, source, embed, options=GATE, others=tmp_path / "none.npy", context=context)
 
 
 def test_retrieval_that_cannot_be_measured_is_said_and_a_limit_on_it_fails(
