@@ -639,8 +639,9 @@ def test_a_disk_that_is_full_is_said_so(
 
 
 def test_a_host_without_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "bwrap: No permissions to create a new namespace, likely because the kernel does not allow"
     monkeypatch.setattr(
-        program_module, "confine", lambda *words, **options: Ended(output="", messages="", code=1)
+        program_module, "confine", lambda *words, **options: Ended(output="", messages=said, code=1)
     )
     monkeypatch.setattr(module, "KINDS", (*KINDS,) * 2)  # asked anew
     assert find_sandbox() is None
@@ -652,6 +653,10 @@ def test_a_host_without_any(monkeypatch: pytest.MonkeyPatch) -> None:
         Ended(output="", messages="", code=127, refused="[Errno 11] fork: Resource temporarily unavailable"),
         Ended(output="", messages="bwrap: Creating new namespace failed: Cannot allocate memory\n", code=1),
         Ended(output="", messages="", code=-9, passed="time"),
+        Ended(output="", messages="", code=127, refused="[Errno 28] unshare: No space left on device"),
+        Ended(output="", messages="bwrap: nesting depth or max_*_namespaces exceeded (ENOSPC)\n", code=1),
+        Ended(output="", messages="", code=-9, refused="it was ended"),
+        Ended(output="", messages="", code=-9),
     ],
 )
 def test_a_machine_that_is_short_of_something_is_not_one_without_a_sandbox(
@@ -664,6 +669,23 @@ def test_a_machine_that_is_short_of_something_is_not_one_without_a_sandbox(
         find_sandbox()
     lasting = replace(ended, passed=None, refused="[Errno 1] unshare: Operation not permitted", messages="")
     monkeypatch.setattr(program_module, "confine", lambda *asked, **how: lasting)
+    assert find_sandbox() is None
+    find_module._find.cache_clear()
+
+
+def test_a_machine_that_allows_no_namespaces_has_no_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says the same as one whose namespaces are all in use."""
+    find_module._find.cache_clear()
+    said = Ended(output="", messages="", code=127, refused="[Errno 28] unshare: No space left on device")
+    monkeypatch.setattr(program_module, "confine", lambda *asked, **how: said)
+    most = tmp_path / "max_user_namespaces"
+    monkeypatch.setattr(find_module, "ALLOWED", [tmp_path / "max_pid_namespaces", most])
+    most.write_text("1\n")
+    with pytest.raises(ToolError, match=r"cannot tell .*namespaces: .* No space left"):
+        find_sandbox()
+    most.write_text("0\n")
     assert find_sandbox() is None
     find_module._find.cache_clear()
 

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -15,10 +14,19 @@ from edgepack.verifier.confined.limits import RunLimits
 
 PATIENCE = 60
 """Seconds for ``true``."""
-PASSING = re.compile(
-    "|".join(os.strerror(each) for each in (errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.EMFILE))
+REFUSALS = (
+    *map(os.strerror, (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EINVAL)),
+    *map(os.strerror, (errno.ENOENT, errno.EROFS, errno.ENODEV, errno.EOPNOTSUPP)),
+    "No permissions to creat",
+    "likely because the kernel does not",
+    "Unknown option",  # its older releases
 )
-"""What the system says where it has not enough just now: that is not to lack a sandbox."""
+"""What the system, or bubblewrap, says where there is no such sandbox: whatever else is said may be otherwise in a minute."""
+NONE_LEFT = (os.strerror(errno.ENOSPC), "ENOSPC")
+"""Of namespaces: all are in use, or none are allowed."""
+ALLOWED = [
+    Path(f"/proc/sys/user/max_{each}_namespaces") for each in ("user", "pid", "mnt", "net", "ipc", "uts")
+]
 
 
 def find_sandbox() -> sandbox.Sandbox | None:
@@ -32,7 +40,7 @@ def find_sandbox() -> sandbox.Sandbox | None:
 
 @cache
 def _find(kinds: Sequence[sandbox.Kind]) -> sandbox.Sandbox | None:
-    view = sandbox.view_of((), system=True)
+    view, doubt = sandbox.view_of((), system=True), ""
     for kind in kinds:
         bwrap = tools.find("bwrap") if kind == "bubblewrap" and tools.is_installed("bwrap") else None
         if kind == "bubblewrap" and bwrap is None:
@@ -45,11 +53,18 @@ def _find(kinds: Sequence[sandbox.Kind]) -> sandbox.Sandbox | None:
             )
         if ended.code == 0 and ended.refused is None:
             return tried
-        said = f"{ended.refused or ''} {ended.messages}"
-        if ended.passed is not None or PASSING.search(said):
-            why = limits.in_words(ended.passed) if ended.passed is not None else said.strip()
-            raise ToolError(
-                f"cannot tell whether this machine has a sandbox ({kind}): {why}",
-                hint="try again when the machine has processes and memory to spare",
-            )
+        said = limits.in_words(ended.passed) if ended.passed else f"{ended.refused or ''} {ended.messages}"
+        if ended.passed or not _is_refusal(said):
+            doubt = doubt or f"{kind}: {said.strip() or f'exit code {ended.code}'}"
+    if doubt:
+        raise ToolError(
+            f"cannot tell whether this machine has a sandbox ({doubt})",
+            hint="try again when the machine has processes, memory and namespaces to spare",
+        )
     return None
+
+
+def _is_refusal(said: str) -> bool:
+    if any(each in said for each in NONE_LEFT):
+        return any(each.exists() and each.read_text().strip() == "0" for each in ALLOWED)
+    return any(each in said for each in REFUSALS)
