@@ -42,7 +42,11 @@ def test_a_bias_that_the_configuration_denies(tmp_path: Path, context: HostConte
         exported_model(denied, context=context)
 
 
-LEAST = {"int4": 0.8, "int4-int8": 0.8, "int8-dynamic": 0.95}
+LEAST = {"int4": 0.8, "int4-int8": 0.8, "int8-dynamic": 0.95} | dict.fromkeys(
+    # Ranges measured on other texts: one short text's random activations leave them.
+    ("int8-static", "int8-fastest", "int8-compact", "int8-tiny"),
+    0.98,
+)
 
 
 @pytest.mark.sample(4)
