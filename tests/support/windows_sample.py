@@ -97,6 +97,7 @@ NOT_UNDER_WINE = {
     "test_a_server_that_ends_leaves_the_socket_of_the_next_one": "there are no unix sockets",
     "test_told_to_stop_it_answers_what_was_asked[15]": SIGTERM,
     "test_told_twice_it_ends_at_once": f"{SIGTERM}; test_windows.py has Ctrl-C",
+    "test_streams_that_do_not_wait_are_waited_for": "its pipes always wait",
     # The runtime.
     "test_libembed_gives_all_from_one_call": "of Linux' libembed",
     "test_a_missing_file_is_named[library]": INSIDE,

@@ -7,6 +7,7 @@ import re
 import signal
 import stat
 import subprocess
+import time
 from functools import partial
 from pathlib import Path
 
@@ -289,6 +290,26 @@ def test_a_field_named_scale_is_replaced_only_where_there_is_one(run: Run) -> No
     done = run("--jsonl", "--dtype=int8", input=line)
     assert done.stdout.count(b'"scale"') == 1
     assert isinstance(json.loads(done.stdout)["scale"], float)
+
+
+@pytest.mark.sample(1)
+def test_streams_that_do_not_wait_are_waited_for(sample: Path, tmp_path: Path) -> None:
+    """The flag is the open file's: node, asyncio or ssh set it for all who share it."""
+    input, given = os.pipe()
+    taken, output = os.pipe()
+    os.set_blocking(input, False)
+    os.set_blocking(output, False)
+    texts = 3000  # more than a pipe holds of their vectors
+    with subprocess.Popen(command_of(sample), stdin=input, stdout=output, stderr=subprocess.PIPE) as program:
+        os.close(input)
+        os.close(output)
+        time.sleep(0.05)
+        os.write(given, b"a cat\n" * texts)
+        os.close(given)
+        time.sleep(0.05)
+        with os.fdopen(taken, "rb") as lines:
+            assert len(lines.read().splitlines()) == texts
+        assert program.wait() == 0
 
 
 def test_with_an_id_field_nothing_else_comes_back(run: Run) -> None:

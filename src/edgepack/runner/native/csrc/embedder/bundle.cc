@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/sha256.h"
+#include "base/stream.h"
 #include "encoder/encoder.h"
 
 namespace embed {
@@ -30,9 +31,8 @@ template <class Take> int read_all(const std::string &path, Take take) {
     std::vector<char> chunk(1 << 16);
     ssize_t size = 1;
     while (left && size) {
-        size = read(file.descriptor(), chunk.data(), size_t(std::min<uint64_t>(left, chunk.size())));
-        if (size < 0 && errno != EINTR) return errno;
-        if (size <= 0) continue;
+        size = read_some(file.descriptor(), chunk.data(), size_t(std::min<uint64_t>(left, chunk.size())));
+        if (size < 0) return errno;
         take(chunk.data(), size_t(size));
         left -= uint64_t(size);
     }

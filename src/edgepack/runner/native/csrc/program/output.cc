@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/stream.h"
+
 namespace embed {
 
 namespace {
@@ -124,11 +126,7 @@ Error Output::open(const std::string *path, unsigned mode) {
 }
 
 void Output::drain() {
-    for (size_t at = 0; at < pending_.size() && !failure_;) {
-        ssize_t done = ::write(descriptor_, pending_.data() + at, pending_.size() - at);
-        if (done >= 0) at += size_t(done);
-        else if (errno != EINTR) failure_ = errno;
-    }
+    if (!failure_) failure_ = write_all(descriptor_, pending_);
     pending_.clear();
 }
 
@@ -156,14 +154,11 @@ off_t Output::position() { return lseek(descriptor_, 0, SEEK_CUR) + off_t(pendin
 
 Error Output::patch(off_t place, std::string_view bytes) {
     if (Error error = flush()) return error;
-    while (!bytes.empty()) {
-        ssize_t done = pwrite(descriptor_, bytes.data(), bytes.size(), place);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return failed(errno);
-        bytes.remove_prefix(size_t(done));
-        place += done;
-    }
-    return {};
+    // Where whoever writes next into the same file begins stays as it is.
+    ssize_t done;
+    do done = pwrite(descriptor_, bytes.data(), bytes.size(), place);
+    while (done < 0 && errno == EINTR);
+    return done == ssize_t(bytes.size()) ? Error{} : failed(errno);
 }
 
 }  // namespace embed

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/stream.h"
 #include "base/text.h"
 
 namespace embed {
@@ -36,8 +37,7 @@ public:
         std::vector<char> chunk(CHUNK);
         std::string rest;
         for (;;) {
-            ssize_t got = read(descriptor, chunk.data(), chunk.size());
-            if (got < 0 && errno == EINTR) continue;
+            ssize_t got = read_some(descriptor, chunk.data(), chunk.size());
             if (got < 0) return fail(INPUT, std::string("cannot read the input: ") + strerror(errno));
             if (got == 0) break;
             std::string_view here(chunk.data(), size_t(got));
@@ -163,14 +163,6 @@ std::string harmless(const std::string &text, const char *form) {
     return shown;
 }
 
-void say(const std::string &said) {
-    std::string text = harmless(said);
-    for (size_t at = 0; at < text.size();) {
-        ssize_t done = write(2, text.data() + at, text.size() - at);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return;
-        at += size_t(done);
-    }
-}
+void say(const std::string &said) { write_all(2, harmless(said)); }
 
 }  // namespace embed

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/stream.h"
 #include "program/reading.h"
 
 namespace embed {
@@ -48,9 +49,8 @@ Error read_token(const std::string &path, std::string &token) {
     size_t size = 0;
     ssize_t got = -1;
     if (file >= 0 && fstat(file, &status) == 0)
-        while (size < content.size() && (got = read(file, &content[size], content.size() - size)) != 0 &&
-               (got > 0 || errno == EINTR))
-            size += size_t(got > 0 ? got : 0);
+        while (size < content.size() && (got = read_some(file, &content[size], content.size() - size)) > 0)
+            size += size_t(got);
     int failure = errno;
     if (file >= 0) close(file);
     if (got < 0) return fail(INPUT, "cannot read " + path + ": " + strerror(failure));
