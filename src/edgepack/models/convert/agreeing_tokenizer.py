@@ -27,8 +27,8 @@ from edgepack.models.convert.tokenizer_classes import (
     content_of,
 )
 from edgepack.models.convert.typed_tokenizer import gives_types
-from edgepack.models.read.documents import EDITED, read_object, truncation_of
-from edgepack.models.read.model_folder import ModelFolder
+from edgepack.models.read.documents import EDITED, code_of, read_object, truncation_of
+from edgepack.models.read.model_folder import CONFIG, ModelFolder
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.sentence_transformers import read_prompts
 from edgepack.models.read.tokenizer import open_tokenizer
@@ -52,6 +52,7 @@ def require_agreement(folder: ModelFolder, tokenizer: Path, *, pairs: bool) -> t
 
     Raises ``ModelError`` where a file of settings contradicts tokenizer.json, ``UnsupportedModelError`` for what bundles do not do.
     """
+    _require_no_code(folder)
     if not folder.has(FILE):
         return ()  # The tokenizer was made by the settings.
     try:
@@ -66,6 +67,15 @@ def require_agreement(folder: ModelFolder, tokenizer: Path, *, pairs: bool) -> t
         raise
     except Exception as error:  # the library raises plain Exception; settings have values of any kind
         raise ModelError(f"{SETTINGS} and {FILE} make no tokenizer: {error}", hint=EDITED) from error
+
+
+def _require_no_code(folder: ModelFolder) -> None:
+    for name in (SETTINGS, CONFIG):
+        if code := code_of(folder.optional(name), ("AutoTokenizer",)):
+            raise UnsupportedModelError(
+                f"code that comes with the model makes its tokens ({code}, auto_map in {name}), which edgepack does not run",
+                hint=f"where they are those of {FILE}, take auto_map out of {name}",
+            )
 
 
 def _require_plain(said: Said, document: Any) -> None:

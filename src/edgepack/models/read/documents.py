@@ -1,7 +1,7 @@
 """The JSON files of a model folder, read and checked."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,14 @@ def padding_of(config: Mapping[str, Any]) -> int:
             f"config.json: pad_token_id is {repr(said)[:60]}, expected a token's number", hint=EDITED
         )
     return said
+
+
+def code_of(document: Mapping[str, Any], classes: Collection[str]) -> str:
+    """The code that comes with a model for one of these classes of transformers (``auto_map``), which edgepack never runs; or nothing."""
+    named = document.get("auto_map")
+    said = [named.get(each) for each in classes] if isinstance(named, dict) else [named]
+    found = [each for names in said for each in (names if isinstance(names, list) else [names]) if each]
+    return str(found[0])[:80] if found else ""
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:

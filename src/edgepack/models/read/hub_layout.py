@@ -7,6 +7,7 @@ from typing import Any
 from edgepack.context import BuildContext, perhaps_broken
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.architectures import AXIS, INSTALL_PYTORCH, has_pytorch
+from edgepack.models.read.documents import code_of
 
 SAFETENSORS = "model.safetensors"
 PICKLED = "pytorch_model.bin"
@@ -51,6 +52,11 @@ DIMENSION_KEYS = ("embedding_dim", *WIDTH_KEYS)
 """What it calls the length of a token's vector: that, where no matrix follows the last layer."""
 TEXT_PARTS = ("embedding_gemma2",)
 """``model_type`` of models of several media, whose text part alone makes vectors of texts."""
+
+CODED = ("AutoModel", "AutoConfig", "AutoModelForMaskedLM", "AutoModelForSequenceClassification")
+"""Classes of transformers in whose place code that comes with a model may be."""
+FOLLOWED = ("gte", "new", "nomic_bert")
+"""``model_type`` of families that have such code, which edgepack's graphs follow. A plugin's follow what its author says."""
 
 _MODULE_FILE = re.compile(
     r"\d+_\w+/config\.json|\d+_(?:Dense|LayerNorm|WeightedLayerPooling)\w*/(model\.safetensors|pytorch_model\.bin)|sentence_[\w-]+_config\.json"
@@ -168,19 +174,28 @@ def choose_weights(
 ) -> str:
     """Which file to take: safetensors when something installed can write this architecture's graph, else a ready-made ONNX, else
     PyTorch's own checkpoint, else safetensors again, for PyTorch to export where that is installed. Of weights in several files it
-    is their index.
+    is their index. Where code that comes with the model computes it, only the ONNX is the model.
 
     Raises ``ModelError`` when there is neither and ``UnsupportedModelError`` when the weights cannot be used.
     """
     there = set(names)
     model_type, written = str(config.get("model_type")), context.extensions(AXIS)
+    writer = written.get(model_type)
+    followed = model_type in FOLLOWED or (writer is not None and writer.identity)
+    code = "" if followed else code_of(config, CODED)
     weights = next((name for name in (SAFETENSORS, SHARD_INDEX) if name in there), None)
-    if weights and model_type in written:
+    if weights and writer and not code:
         return weights
     if onnx := choose_onnx(there, model):
         return onnx
     pickled = next((name for name in (PICKLED, PICKLED_INDEX) if name in there), None)
-    if pickled and not weights and model_type in written:
+    if code and (weights or pickled):
+        raise UnsupportedModelError(
+            f"{model} is computed by code that comes with it ({code}, auto_map in config.json), which edgepack does not run",
+            hint="export the model to ONNX yourself and use the .onnx file; where that code computes what "
+            f"transformers' own {model_type!r} does, take auto_map out of config.json",
+        )
+    if pickled and not weights and writer:
         return pickled
     if weights and has_pytorch():
         return weights

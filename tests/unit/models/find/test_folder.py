@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file, save_file
 from tests.support.berts import write_bert
+from tests.support.checkpoints import change
 from tests.support.graphs import vector_graph, write, write_graph_alone
 from tests.support.installed import read_folder
 from tests.support.tiny import (
@@ -28,6 +29,7 @@ from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
 from edgepack.files.store import sha256_of
 from edgepack.models.export.source_key import source_key
 from edgepack.models.find.source import ingest, read_model
+from edgepack.models.read.hub_layout import FOLLOWED, SAFETENSORS, choose_weights
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.safetensors import open_tensors
 from edgepack.models.read.sentence_transformers import read_max_length
@@ -356,6 +358,42 @@ def test_a_switch_that_is_neither_on_nor_off(
     error = refused(model, context)
     assert isinstance(error, ModelError)
     assert f"{name} is {value!r}, expected true or false" in error.message
+
+
+def test_a_model_that_code_of_its_own_computes(model: Path, context: HostContext) -> None:
+    """It has the architecture of transformers by name alone: stella_en_1.5B_v5's Qwen2 sees the tokens after each."""
+    change(model / "config.json", auto_map={"AutoModelForCausalLM": "modeling.M", "AutoModel": "modeling.M"})
+    error = refused(model, context)
+    assert isinstance(error, UnsupportedModelError)
+    assert "computed by code that comes with it (modeling.M, auto_map in config.json)" in error.message
+    assert "transformers' own 'bert'" in (error.hint or "")
+    # The graph that is beside it is the model; so is what computes nothing that a bundle has.
+    write_onnx(model / "onnx/model.onnx")
+    assert ingest(str(model), context=context).onnx
+    change(model / "config.json", auto_map={"AutoModelForCausalLM": "modeling.M"})
+    assert ingest(str(model), context=context).weights
+    # The graphs of some families follow such code.
+    for kind in FOLLOWED:
+        config = {"model_type": kind, "auto_map": {"AutoModel": "modeling.M"}}
+        assert choose_weights([SAFETENSORS], config, "m", context=context) == SAFETENSORS
+
+
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        ("tokenizer_config.json", {"AutoTokenizer": [None, "code.T"]}),
+        ("tokenizer_config.json", ["code.T", None]),
+        ("config.json", {"AutoTokenizer": "code.T"}),
+    ],
+)
+def test_tokens_that_code_of_its_own_makes(
+    model: Path, context: HostContext, file: str, names: object
+) -> None:
+    """gte-Qwen2's puts a token at the end that tokenizer.json does not."""
+    change(model / file, auto_map=names)
+    error = refused(model, context)
+    assert isinstance(error, UnsupportedModelError)
+    assert f"(code.T, auto_map in {file})" in error.message
 
 
 @pytest.mark.parametrize("name", ["tokenizer_args", "processor_kwargs", "config_args"])
