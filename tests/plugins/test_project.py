@@ -76,6 +76,26 @@ def test_what_changed_is_made_and_nothing_else(states: Callable[..., dict[str, s
     assert states(force=True)["two"] == "made"
 
 
+@pytest.mark.slow
+def test_a_package_that_another_bundle_has_is_not_replaced(
+    states: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    """Each build made the first one's again, and the second's was gone: a package is called by less than its bundle."""
+    shutil.copytree(tmp_path / "two", tmp_path / "elsewhere/t_wo")
+    shutil.copytree(tmp_path / "two", tmp_path / "t-wo")
+    project = PROJECT.replace('"none"', '"elsewhere/t_wo"').replace('"two"', '"t-wo"')
+    (tmp_path / "edgepack.toml").write_text(
+        project.replace('targets = ["kiosk-one"]', 'targets = ["kiosk-one"]\npackages = ["deb"]')
+    )
+    made = python_api.build(tmp_path / "edgepack.toml", offline=True)
+    assert [each.state for each in made] == ["made", "made", "failed"]
+    assert ".deb is that of t_wo-kiosk-one" in str(made[2].error)
+    made = python_api.build(tmp_path / "edgepack.toml", offline=True)
+    assert [each.state for each in made] == ["up to date", "up to date", "failed"]
+    shutil.rmtree(tmp_path / "dist")
+    assert set(states(dry_run=True).values()) == {"to be made"}
+
+
 def test_two_that_would_be_one_folder_are_refused(
     states: Callable[..., dict[str, str]], tmp_path: Path
 ) -> None:

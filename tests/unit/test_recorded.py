@@ -13,7 +13,7 @@ from rich.console import Console
 from tests.support.signed import key_in, write_small_bundle
 
 from edgepack import python_api
-from edgepack.building.outcome import report_file_of
+from edgepack.building.outcome import MOST, report_file_of
 from edgepack.bundles.archive import pack
 from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
 from edgepack.device.record import record_file_of
@@ -21,7 +21,7 @@ from edgepack.errors import BundleError, SignatureError, UsageError
 from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
 from edgepack.project.state_file import signing
-from edgepack.recorded.beside import MOST, record_beside
+from edgepack.recorded.beside import record_beside
 from edgepack.recorded.measured_again import report_again
 from edgepack.records.report import BuildInfo, Memory, OutputFigures, Report, Scores, TaskFigure, Verification
 from edgepack.records.runtime import LevelProof

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -11,7 +11,7 @@ from edgepack.bundles.archive import archive_of
 from edgepack.bundles.packages import require_unchanged
 from edgepack.bundles.place import require_new
 from edgepack.bundles.provenance import provenance_file
-from edgepack.errors import PluginError
+from edgepack.errors import OutputError, PluginError
 from edgepack.files.store import sha256_of
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
@@ -19,7 +19,12 @@ from edgepack.records.report import Report
 from edgepack.records.target import Target
 from edgepack.signing.keys import PrivateKey
 from edgepack.signing.signatures import sign_file, signature_of
+from edgepack.toml_schema import parse_foreign, read_foreign
 from edgepack.verifier.trusted_bundles import remember
+
+REPORT = ".report.json"
+MOST = 16 << 20
+"""Bytes that a report may have; edgepack's own have some thousands."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +46,7 @@ class Outcome:
 
 def report_file_of(directory: Path) -> Path:
     """Path of a bundle's report: beside the bundle, so that it is no part of what devices get."""
-    return directory.with_name(directory.name + ".report.json")
+    return directory.with_name(directory.name + REPORT)
 
 
 def files_beside(directory: Path) -> tuple[Path, ...]:
@@ -54,6 +59,26 @@ def require_no_other(files: Iterable[Path], *, force: bool) -> None:
     for path in files:
         require_new(path, force=force)
         require_new(signature_of(path), force=force)
+
+
+def require_own(packages: Iterable[Path], directory: Path) -> None:
+    """Raise ``OutputError`` where a package that is to be replaced belongs to another bundle, whose report beside it names it."""
+    there = {file.name for file in packages if os.path.lexists(file)}
+    if not there:
+        return
+    for report in sorted(directory.parent.glob(f"*{REPORT}")):
+        both = there & _packages_named(report) if report != report_file_of(directory) else set()
+        if both:
+            raise OutputError(
+                f"{directory.with_name(min(both))} is that of {report.name.removesuffix(REPORT)}, so it is not replaced",
+                hint="give one of the two another output folder",
+            )
+
+
+def _packages_named(report: Path) -> set[str]:
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {each["file"] for each in parse_foreign(read_foreign(report, most=MOST)).get("packages", ())}
+    return set()
 
 
 def withdraw(files: Iterable[Path]) -> None:

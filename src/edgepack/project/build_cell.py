@@ -10,6 +10,7 @@ from typing import Any
 
 import edgepack
 from edgepack import pipeline
+from edgepack.building.outcome import Outcome
 from edgepack.bundles.components import model_component
 from edgepack.bundles.manifest import bundle_name
 from edgepack.bundles.model_section import source_section
@@ -22,6 +23,7 @@ from edgepack.files.store import sha256_of
 from edgepack.foundry.toolchains.choose import compiled_otherwise
 from edgepack.models.export.source_key import source_key
 from edgepack.models.find.source import ingest
+from edgepack.plugins.checks import AXIS as CHECKS
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.host import plugins_of_process
 from edgepack.project.jobs import Job, Result, failed
@@ -34,7 +36,12 @@ from edgepack.recipes.registry import key_of_passes, passes_for
 from edgepack.recorded.beside import record_beside
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Target
+from edgepack.reports.cost import AXIS as PRICES
+from edgepack.reports.sections import AXIS as REPORT
 from edgepack.targets import overrides_of, with_reading
+
+OF_ALL = (CHECKS, "platform", PRICES, REPORT)
+"""Axes whose plugins are asked at every bundle, whatever its target names."""
 
 
 def work(order: Job) -> Result:
@@ -93,6 +100,7 @@ def _make(order: Job, *, context: HostContext) -> Result:
     ):
         return replace(done, state="from the store")
     outcome = pipeline.build(target, model=cell.wanted.model, output=output, force=True, context=context)
+    _require_made_of(outcome, key, source, target, context)
     memory = memory_of(key, outcome)
     remember(outcome.bundle.directory, memory)
     kept = shared is not None and offer(outcome.bundle.directory, memory, shared=shared, context=context)
@@ -102,6 +110,18 @@ def _make(order: Job, *, context: HostContext) -> Result:
             hint="the workers must be able to write to it",
         )
     return replace(done, state="made", report=outcome.report)
+
+
+def _require_made_of(
+    outcome: Outcome, key: str, source: ModelSource, target: Target, context: HostContext
+) -> None:
+    """Raise ``OutputError`` where the model, or a file that the target names, was another when the bundle was made than when its key was."""
+    read = outcome.bundle.manifest["model"]["source_files"]
+    if read != source_section(source)["source_files"] or key_of_cell(source, target, context) != key:
+        raise OutputError(
+            f"the model or a file of target {target.name} was changed while {outcome.bundle.name} was made",
+            hint="the bundle is of what was read last; build it again when nothing writes to them any more",
+        )
 
 
 def settle(result: Result, order: Job, *, context: HostContext) -> Result:
@@ -185,6 +205,7 @@ def key_of_cell(source: ModelSource, target: Target, context: HostContext) -> st
         "module": sha256_of(module) if (module := target.module) and module.is_file() else "",
         "named": _files_of({**target.options, **target.extra}),
         "packages": {name: context.extensions(PACKAGE)[name].identity for name in target.packages},
+        "asked of all": [found.identity for axis in OF_ALL for found in context.extensions(axis).values()],
         "edgepack": edgepack.__version__,
         "made_by": context.plugins().builder_of(target).made_by(target),
         **compiled_otherwise(target.platform, context=context),

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from edgepack.building.outcome import files_beside, report_file_of, withdraw
+from edgepack.building.outcome import files_beside, report_file_of, require_own, withdraw
 from edgepack.bundles.archive import archive_of, unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.bundles.packages import Packagers
@@ -119,11 +119,12 @@ def _place(unpacked: Path, work: Path, memory: Mapping[str, Any], folder: Path) 
         ExitStack() as beside,
         placed_folder(folder, force=True, kind=BUNDLE) as place,
     ):
-        for name in memory["files"]:
-            temporary = beside.enter_context(placed_beside(folder.with_name(name)))
-            shutil.copyfile(work / name, temporary)
+        files = [folder.with_name(name) for name in memory["files"]]
+        require_own(set(files) - set(files_beside(folder)), folder)
+        for file in files:
+            shutil.copyfile(work / file.name, beside.enter_context(placed_beside(file)))
         _copy_tree(unpacked, place)
-        withdraw(folder.with_name(name) for name in memory["files"])
+        withdraw(files)
     remember(folder, memory)
 
 

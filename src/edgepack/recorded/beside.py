@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgepack.building.outcome import report_file_of
+from edgepack.building.outcome import MOST, report_file_of
 from edgepack.files.store import Store
 from edgepack.recorded.whose_word import word_of_report
 from edgepack.records.word import Word
 from edgepack.signing.keys import PublicKey
 from edgepack.toml_schema import parse_foreign, read_foreign
-
-MOST = 16 << 20
-"""Bytes that a report may have; edgepack's own have some thousands."""
 
 
 @dataclass(frozen=True, kw_only=True)

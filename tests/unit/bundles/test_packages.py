@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from edgepack.building.outcome import report_file_of
+from edgepack.building.outcome import report_file_of, require_own
 from edgepack.bundles.archive import bundle_entries, unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.bundles.packages import make_packages, packagers_of
 from edgepack.context import Extension
-from edgepack.errors import PluginError, TargetError, UsageError
+from edgepack.errors import OutputError, PluginError, TargetError, UsageError
 from edgepack.files.pack import TarEntry, write_tarball
 from edgepack.plugins.context import HostContext
 from edgepack.recorded.measured_again import report_again
@@ -103,6 +103,23 @@ def test_packages_that_are_still_there_are_measured_again(
     assert again() == ()
     file.unlink()
     assert again() == ()
+
+
+def test_a_package_that_the_report_of_another_bundle_names_is_its_own(tmp_path: Path) -> None:
+    file, mine = tmp_path / "tiny.whl", tmp_path / "tiny-a"
+    report_file_of(tmp_path / "tiny-b").write_text(json.dumps({"packages": [{"file": file.name}]}))
+    for other, text in (
+        ("odd", "[]"),
+        ("odder", '{"packages": 3}'),
+        ("oddest", '{"packages": [{"file": []}]}'),
+    ):
+        report_file_of(tmp_path / other).write_text(text)
+    require_own([file], mine)
+    file.write_text("theirs")
+    require_own([tmp_path / "other.whl"], mine)
+    require_own([file], tmp_path / "tiny-b")
+    with pytest.raises(OutputError, match="is that of tiny-b, so it is not replaced"):
+        require_own([file], mine)
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this machine")

@@ -3,19 +3,22 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.support.berts import write_bert
 
+from edgepack import pipeline
+from edgepack.bundles.model_section import source_section
 from edgepack.errors import UsageError
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.project import build_cell
-from edgepack.project.build_cell import key_of_cell, settle, target_of
+from edgepack.project.build_cell import key_of_cell, make_cell, settle, target_of
 from edgepack.project.file import Wanted
-from edgepack.project.jobs import Result, State
+from edgepack.project.jobs import Job, Result, State
 from edgepack.project.matrix import Cell
-from edgepack.records.target import Pass
+from edgepack.records.target import Pass, Target
 
 
 def test_a_bundle_that_requires_a_signature_is_for_another_command(
@@ -104,3 +107,66 @@ def test_what_a_worker_has_just_made_may_hold_another_python(
         result = Result(label="a", state=state, seconds=0, path=tmp_path / "a", key="1")
         settle(result, SimpleNamespace(store="", cell=None, force=False), context=context)  # type: ignore[arg-type]
     assert asked == [True, False]
+
+
+@pytest.mark.parametrize("axis", build_cell.OF_ALL)
+def test_a_cell_is_another_one_with_another_plugin_that_is_asked_of_all(
+    axis: str, tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check that refuses what it had passed was not asked: the bundle was up to date."""
+    write_bert(tmp_path / "tiny", num_hidden_layers=1)
+    source = ingest(str(tmp_path / "tiny"), context=context)
+    target = context.plugins().target("linux-x86-fast", {})
+    keys, usual = [key_of_cell(source, target, context)], HostContext.extensions
+    for version in ("1.0", "2.0"):
+        theirs = SimpleNamespace(identity=f"theirs {version}, revision 1")
+        monkeypatch.setattr(
+            HostContext,
+            "extensions",
+            lambda self, asked, theirs=theirs: {
+                **usual(self, asked),
+                **({"theirs": theirs} if asked == axis else {}),
+            },
+        )
+        keys.append(key_of_cell(source, target, context))
+    assert len(set(keys)) == 3
+
+
+def test_what_is_made_of_files_that_were_changed_meanwhile_is_not_remembered(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bundle of a training's next state was up to date, and in the shared store, for the state before."""
+    write_bert(tmp_path / "tiny", num_hidden_layers=1)
+    texts = tmp_path / "texts.txt"
+    remembered = list[str]()
+
+    def order(number: int) -> Job:
+        (tmp_path / f"claims-{number}").mkdir()
+        wanted = Wanted(
+            model=str(tmp_path / "tiny"),
+            targets=("linux-x86-fast",),
+            output=str(tmp_path / "dist"),
+            settings={"model.calibration": str(texts)},
+        )
+        cell = Cell(wanted=wanted, target="linux-x86-fast")
+        return Job(cell=cell, number=number, claims=str(tmp_path / f"claims-{number}"))
+
+    def made_of(changed: Path | None) -> Any:
+        def build(target: Target, *, model: str, context: HostContext, **how: object) -> Any:
+            if changed is not None:
+                changed.write_bytes(changed.read_bytes() + b"\n")
+            section = source_section(ingest(model, context=context))
+            bundle = SimpleNamespace(name="tiny", directory=tmp_path, manifest={"model": section})
+            return SimpleNamespace(bundle=bundle, report=None)
+
+        return build
+
+    monkeypatch.setattr(build_cell, "memory_of", lambda key, outcome: {})
+    monkeypatch.setattr(build_cell, "remember", lambda folder, memory: remembered.append("remembered"))
+    config = tmp_path / "tiny/config.json"
+    for number, changed in enumerate((None, config, texts)):
+        texts.write_text("a cat\n")
+        monkeypatch.setattr(pipeline, "build", made_of(changed))
+        done = make_cell(order(number), context=context)
+        assert done.state == ("failed" if changed else "made"), done.error
+    assert remembered == ["remembered"] and "was changed while tiny was made" in str(done.error)
