@@ -11,13 +11,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from edgepack.errors import EdgepackError
 
+T = TypeVar("T")
 SCHEMA = 1
 SECRET = "EDGEPACK_STORE_SECRET"
 """The environment variable with a secret that all who share a store know: with it, what others listed is not taken."""
@@ -25,6 +27,9 @@ ENOUGH = 3
 _LARGEST_LIST = 1 << 24
 _LARGEST_ENTRY = 16 << 30
 """Bytes of all its files: as much as any archive may unpack to."""
+_MOST_FILES = 10_000
+_LONGEST, _PACE, _HALF_A_DAY = 300.0, 32 << 10, 43_200
+"""Seconds for an entry, and bytes a second of it that give it more, up to so many."""
 _DEEPEST = 32
 """Folders that a file may lie within: what removes them, and makes them, goes a call deeper for each."""
 _TROUBLE = {
@@ -90,7 +95,7 @@ class SharedStore:
             return False
         work = Path(tempfile.mkdtemp(prefix=".fetched-", dir=folder))
         try:
-            for file in self._listed(kind, key, work):
+            for file in _in_time(self._listed(kind, key, work), lambda file: int(file["size"])):
                 self._fetch_file(file, work)
             self._failed.pop("read", None)
             for path in sorted(work.iterdir()):
@@ -135,7 +140,9 @@ class SharedStore:
         if any(path.is_symlink() for path in folder.rglob("*")):
             return False
         try:
-            files = [self._offer_file(path, folder) for path in found]
+            files = [
+                self._offer_file(path, folder) for path in _in_time(found, lambda path: path.stat().st_size)
+            ]
             said: dict[str, Any] = {"schema": SCHEMA, "kind": kind, "key": key, "files": files}
             with tempfile.TemporaryDirectory(prefix="edgepack-list-") as work:
                 place = Path(work) / "list.json"
@@ -165,6 +172,8 @@ class SharedStore:
                 raise _Lie(f"{kind} {key[:12]} was listed by somebody who does not know {SECRET}")
             if (said["schema"], said["kind"], said["key"]) != (SCHEMA, kind, key):
                 raise ValueError("it is that of another entry")
+            if len(said["files"]) > _MOST_FILES:
+                raise ValueError("it has too many files")
             for file in said["files"]:
                 _require_file(file)
             if sum(file["size"] for file in said["files"]) > _LARGEST_ENTRY:
@@ -222,6 +231,16 @@ class SharedStore:
         if what not in self._told:
             self._told.add(what)
             self.warn(message)
+
+
+def _in_time(files: Sequence[T], size: Callable[[T], int]) -> Iterator[T]:
+    """Files of an entry, one after the other. Raises ``TimeoutError`` when those before took too long for what they have."""
+    began, done = time.monotonic(), 0
+    for file in files:
+        if time.monotonic() - began > _LONGEST + min(done / _PACE, _HALF_A_DAY):
+            raise TimeoutError(f"{done:,} bytes took {time.monotonic() - began:.0f} s")
+        yield file
+        done += size(file)
 
 
 def _require_file(file: Mapping[str, Any]) -> None:

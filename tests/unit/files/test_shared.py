@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.support.fleet import Shelf
 
+from edgepack.files import shared as module
 from edgepack.files.shared import ENOUGH, SharedStore
 from edgepack.files.store import Store
 
@@ -95,6 +96,7 @@ def half(shelf: Shelf) -> None:
         relisted(lambda said: said["files"][0].update(path="a/" * 850 + "x")),
         relisted(lambda said: said["files"][0].update(size=-1)),
         relisted(lambda said: said["files"][0].update(size=20 << 30)),
+        relisted(lambda said: said.update(files=said["files"] * 6000)),
         relisted(lambda said: said.pop("mac")),
     ],
 )
@@ -114,6 +116,40 @@ def test_a_store_that_lies_is_noticed_and_gone_round(lie: Callable[[Shelf], None
     assert store.offer("kind", KEY, tmp_path / "one")
     assert shared(shelf, told).fetch("kind", KEY, back)
     assert len(told) == 1
+
+
+@dataclass
+class SlowShelf(Shelf):
+    """Each answer takes a minute and a half of a clock."""
+
+    clock: float = 0.0
+
+    def _answer(self) -> None:
+        super()._answer()
+        self.clock += 90
+
+
+def test_a_store_that_takes_its_time_for_each_file_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list may have thousands of files."""
+    shelf, told = SlowShelf(), list[str]()
+    folder, back = written(tmp_path / "one"), tmp_path / "back"
+    back.mkdir()
+    monkeypatch.setattr(module.time, "monotonic", lambda: shelf.clock)
+    store = shared(shelf, told)
+    assert store.offer("kind", KEY, folder)
+    assert store.fetch("kind", KEY, back)
+    for number in range(9):
+        (folder / f"{number}").write_text(f"{number}")
+    assert not store.offer("kind", "b" * 40, folder)
+    assert "takes nothing and is done without: TimeoutError" in told[0]
+    with monkeypatch.context() as quick:
+        quick.setattr(module, "_LONGEST", 10_000)
+        assert store.offer("kind", "b" * 40, folder)
+    assert not store.fetch("kind", "b" * 40, back)
+    assert "cannot be read and is done without: TimeoutError" in told[1]
+    assert shelf.clock < 40 * 90
 
 
 def test_folders_within_one_another_that_nothing_could_remove_are_not_made(tmp_path: Path) -> None:
