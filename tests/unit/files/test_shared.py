@@ -136,7 +136,7 @@ def test_a_store_that_takes_its_time_for_each_file_is_done_without(
     shelf, told = SlowShelf(), list[str]()
     folder, back = written(tmp_path / "one"), tmp_path / "back"
     back.mkdir()
-    monkeypatch.setattr(module.time, "monotonic", lambda: shelf.clock)
+    monkeypatch.setattr("edgepack.files.shared.time.monotonic", lambda: shelf.clock)
     store = shared(shelf, told)
     assert store.offer("kind", KEY, folder)
     assert store.fetch("kind", KEY, back)
