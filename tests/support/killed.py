@@ -86,7 +86,7 @@ def replace(how: str, folder: Path) -> None:
 
 def _put(there: Path, content: str) -> None:
     with placed_folder(there, force=True) as work:
-        text = json.dumps({"schema": 1, "target": content, "files": []})
+        text = json.dumps({"schema": 1, "target": content, "files": [{"path": "model/model.bin"}]})
         (work / "manifest.json").write_text(text)
         (work / "model").mkdir()
         (work / "model/model.bin").write_text(text)

@@ -7,12 +7,12 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgepack.bundles.manifest import MANIFEST
+from edgepack.bundles.manifest import MANIFEST, SIGNATURE
 from edgepack.errors import OutputError
 from edgepack.files.exchange import exchange
 from edgepack.files.store import disk_errors, lock_mode, nearest, written_beside
@@ -28,22 +28,28 @@ _MADE_UP = "-[a-z0-9_]{8}"
 
 @dataclass(frozen=True, kw_only=True)
 class FolderKind:
-    """Kind of output folder; only a folder of the same kind is replaced."""
+    """Kind of output folder; only a folder of the same kind is replaced, and only where it holds nothing else."""
 
     name: str
-    is_one: Callable[[Path], bool] = field(repr=False)
+    files: Callable[[Path], Set[str] | None] = field(repr=False)
+    """Paths that may lie in a folder of the kind, damaged or not; ``None``: it is of another kind."""
 
 
-def _is_bundle(folder: Path) -> bool:
-    """Whether its manifest lists files of a bundle, damaged or not: extensions of browsers and apps of the web have a manifest.json, too."""
+def _files_of_bundle(folder: Path) -> Set[str] | None:
+    """Files that its manifest lists, and the manifest: extensions of browsers and apps of the web have a manifest.json, too."""
     try:
         said = json.loads((folder / MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(said, dict) and {"schema", "target", "files"} <= said.keys()
+        return None
+    if not isinstance(said, dict) or not {"schema", "target"} <= said.keys():
+        return None
+    listed = said.get("files")
+    if not isinstance(listed, list) or not all(isinstance(file, dict) for file in listed):
+        return None
+    return {MANIFEST, SIGNATURE, *(str(file.get("path")) for file in listed)}
 
 
-BUNDLE = FolderKind(name="a bundle", is_one=_is_bundle)
+BUNDLE = FolderKind(name="a bundle", files=_files_of_bundle)
 
 
 @contextmanager
@@ -142,7 +148,8 @@ def _make_folder(folder: Path) -> None:
 def require_free(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) -> None:
     """Raise ``OutputError`` when something is at ``destination`` that may not be replaced.
 
-    Even ``force`` replaces only what is of that kind, or an empty folder: whoever mistypes a path keeps what is there.
+    Even ``force`` replaces only what is of that kind, or an empty folder: whoever mistypes a path keeps what is there, and so does who
+    has put a file of their own into a bundle's folder.
     """
     require_new(destination, force=force)
     if not os.path.lexists(destination):
@@ -151,11 +158,21 @@ def require_free(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) -
         raise OutputError(
             f"{destination} exists and is not a folder", hint="remove it, or name another folder"
         )
-    if any(destination.iterdir()) and not kind.is_one(destination):
+    if not any(destination.iterdir()):
+        return
+    own = kind.files(destination)
+    if own is None:
         raise OutputError(
             f"{destination} exists and is not {kind.name}, so it is not replaced",
             hint="remove it yourself, or name another folder",
         )
+    for path in sorted(destination.rglob("*")):
+        name = path.relative_to(destination).as_posix()
+        if name not in own and (path.is_symlink() or not path.is_dir()):
+            raise OutputError(
+                f"{destination} is {kind.name} and holds {name}, which is no part of it, so it is not replaced",
+                hint="move that file elsewhere, or name another folder",
+            )
 
 
 def require_new(file: Path, *, force: bool) -> None:

@@ -1,5 +1,6 @@
 """A model by itself, without a bundle: made small, or only converted, and written where the user wants it."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.quantize_record import MadeSmall, read_made_small
 from edgepack.models.reference import exported_model
 from edgepack.operators.config import operators_of_ort_model
-from edgepack.recipes.model_folder import write_model_folder
+from edgepack.recipes.model_folder import WRITTEN, write_model_folder
 from edgepack.recipes.prepare import in_one_file, prepare_model
 from edgepack.recipes.registry import passes_of
 from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
@@ -22,10 +23,15 @@ from edgepack.records.target import ModelOptions, Platform
 
 EXACT = ("fuse", "merge-projections", "smooth", "sequence-first", "prune-vocabulary")
 """Passes after which the vectors are those of full precision."""
-MADE_HERE = FolderKind(
-    name="a model that edgepack made small",
-    is_one=lambda folder: read_made_small(ModelFolder(directory=folder).config) is not None,
-)
+
+
+def _files_made_here(folder: Path) -> Set[str] | None:
+    if read_made_small(ModelFolder(directory=folder).config) is None:
+        return None
+    return {path.relative_to(folder).as_posix() for pattern in WRITTEN for path in folder.glob(pattern)}
+
+
+MADE_HERE = FolderKind(name="a model that edgepack made small", files=_files_made_here)
 
 
 @dataclass(frozen=True, kw_only=True)

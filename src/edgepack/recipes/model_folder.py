@@ -24,6 +24,9 @@ CARD = "README.md"
 TOKENIZER_FILES = (TOKENIZER_FILE, "special_tokens_map.json")
 """What else says something of the tokens, by their ids."""
 LEGAL = ("LICENSE*", "LICENCE*", "NOTICE*", "COPYING*")
+DOCUMENTS = ("config.json", "sentence_bert_config.json", "modules.json", "1_Pooling/config.json", SETTINGS)
+WRITTEN = ("model.onnx", "model.ort", "tokenizer.json", *TOKENIZER_FILES, *DOCUMENTS, *LEGAL, CARD)
+"""Patterns of all that ``write_model_folder`` writes."""
 
 
 def write_model_folder(prepared: PreparedModel, source: ModelSource, made: MadeSmall, folder: Path) -> None:

@@ -130,6 +130,36 @@ def test_what_has_a_manifest_of_another_kind_is_not_replaced(tmp_path: Path) -> 
         assert (tmp_path / "work/manifest.json").read_text() == said
 
 
+@pytest.mark.parametrize(
+    "mine", ["NOTES.md", "model/mine.txt", "model/model.bin/index", "notes -> /etc/passwd"]
+)
+def test_a_bundle_with_which_somebody_keeps_files_of_their_own_is_not_replaced(
+    mine: str, tmp_path: Path
+) -> None:
+    """As `edgepack build` does with one that is not as it was; what is damaged or missing of it, and empty folders, are no reason to keep it."""
+    bundle = tmp_path / "bundle"
+    (bundle / "model/empty").mkdir(parents=True)
+    listed = [{"path": "model/model.bin"}, {"path": "gone"}, {"path": 1}]
+    (bundle / "manifest.json").write_text(json.dumps({"schema": 1, "target": "old", "files": listed}))
+    (bundle / "signature.sigstore.json").write_text("damaged")
+    name, _, link = mine.partition(" -> ")
+    (bundle / name).parent.mkdir(exist_ok=True)
+    (bundle / name).symlink_to(link) if link else (bundle / name).write_text("mine")
+    with pytest.raises(OutputError, match=f"holds {name}, which is no part of it, so it is not replaced"):
+        make(bundle, "new")
+    (bundle / name).unlink()
+    (bundle / "model/model.bin").exists() or (bundle / "model/model.bin").write_text("damaged")
+    make(bundle, "new")
+    assert names_in(bundle) == ["manifest.json"]
+
+
+def test_a_file_that_is_put_into_a_bundle_while_another_is_made_in_its_place_is_kept(tmp_path: Path) -> None:
+    make(tmp_path / "bundle", "old")
+    with pytest.raises(OutputError, match=r"holds NOTES\.md"), placed_folder(tmp_path / "bundle", force=True):
+        (tmp_path / "bundle/NOTES.md").write_text("mine")
+    assert names_in(tmp_path / "bundle") == ["NOTES.md", "manifest.json"]
+
+
 def test_a_build_that_comes_second_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="already exists"):  # noqa: SIM117 - raised when the inner block ends
         with placed_folder(tmp_path / "bundle", force=False):

@@ -211,6 +211,17 @@ def test_a_folder_of_something_else_is_left_alone(
     assert not (context.store.root / "prepared").exists(), "said before any work"
 
 
+def test_a_model_with_which_somebody_keeps_files_of_their_own_is_left_alone(
+    folder: Path, tmp_path: Path, context: HostContext
+) -> None:
+    quantized(folder, tmp_path / "small", context)
+    quantized(folder, tmp_path / "small", context)
+    (tmp_path / "small/1_Pooling/notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"holds 1_Pooling/notes\.txt, which is no part of it"):
+        quantized(folder, tmp_path / "small", context, form="ort")
+    assert names(tmp_path / "small") == FILES | {"model.onnx", "1_Pooling/notes.txt"}
+
+
 def test_the_model_that_is_read_is_not_replaced(folder: Path, tmp_path: Path, context: HostContext) -> None:
     quantized(folder, tmp_path / "small", context)
     with pytest.raises(OutputError, match="holds the input model"):
