@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgepack.cli.help import example
-from edgepack.cli.options import common_options, names_of, offline_option
+from edgepack.cli.options import common_options, mode_of, names_of, offline_option
 from edgepack.cli.output import print_json, say
-from edgepack.errors import UsageError
 
 if TYPE_CHECKING:
     from edgepack.context import BuildContext
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
     from edgepack.foundry.compile.exchange import Exchanged
     from edgepack.foundry.platform import RuntimeOptions, RuntimePlatform
     from edgepack.records.runtime import RuntimeKind
+
+
+MODES = {"wheel": {"folder"}, "": {"file"}}
 
 
 def _archive_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,17 +119,19 @@ def export_command(
     kernels-KIND-ARCH.tar.zst. With --wheel, machines that install the wheel do the same, and need no import.
     """
     from edgepack.bundles.place import require_writable
+    from edgepack.files.folder import require_kind
+    from edgepack.foundry.compile.exchange import is_exported
     from edgepack.foundry.compile.export import export_archive
     from edgepack.foundry.compile.installed import FILE
     from edgepack.foundry.compile.wheel import write_wheel
     from edgepack.foundry.link.everything import compile_everything
     from edgepack.plugins.context import host_context
 
-    if wheel and file is not None:
-        raise UsageError("a wheel's name is given, its folder is not", hint=f"--wheel --output {file.parent}")
+    mode_of(click.get_current_context(), MODES)
     options, platform = _chosen(**asked)
     end = "-threads" if asked["threads"] else ""
     output = file or Path(f"kernels-{options.kind}-{options.platform.arch}{end}.tar.zst")
+    require_kind(None if wheel else output, is_exported)
     with host_context(offline=offline) as context, context.story.step("export"):
         if wheel:
             require_writable(folder)

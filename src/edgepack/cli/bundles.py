@@ -16,6 +16,7 @@ from edgepack.cli.options import (
     chosen_target_option,
     common_options,
     file_option,
+    mode_of,
     model_argument,
     model_option,
     names_of,
@@ -31,6 +32,7 @@ from edgepack.cli.options import (
 from edgepack.cli.output import print_json, print_rich, say
 from edgepack.cli.signing import password_of, private_key
 from edgepack.errors import NotVerifiedError, UsageError
+from edgepack.files.folder import ARRAY, PAGE
 from edgepack.records.bundle import Bundle
 from edgepack.records.target import GateLevel, Reading
 from edgepack.terminal_text import foreign
@@ -175,6 +177,19 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     yield f"  edgepack verify --run {bundle.archive}    # where it arrives"
 
 
+_MEASURES = {
+    *("model", "pooling", "normalize", "prompts", "route", "treat_as_embedding", "target", "min_cosine"),
+    *("gate", "seed", "run", "min_version", "offline"),
+}
+MODES = {
+    "require_device": {"record", "target", "min_cosine"},
+    "signature_only": {"min_version"},
+    "devices": {*_MEASURES, "bench", "sign", "record"},
+    "": {*_MEASURES, "write_vectors", "other_vectors"},
+}
+"""Of `edgepack verify`: what each takes besides what all do."""
+
+
 @click.command(
     epilog=example(
         "edgepack verify dist/all-MiniLM-L6-v2-linux-x86-min",
@@ -199,7 +214,9 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     help="Verify at this level instead of the one that the bundle was built with.",
 )
 @file_option(
-    "--write-vectors", "Save the bundle's vectors of the 200 texts (.npy), to compare on another machine."
+    "--write-vectors",
+    "Save the bundle's vectors of the 200 texts (.npy), to compare on another machine.",
+    replaces=ARRAY,
 )
 @file_option(
     "--other-vectors", "Compare with vectors that --write-vectors saved on another machine.", exists=True
@@ -222,7 +239,12 @@ def _next_steps(bundle: Bundle, said: str) -> Iterator[str]:
     metavar="SIZE",
     help='Largest unpacked size of an archive, e.g. "2 GB". [default: 100 times its size, at least 256 MiB, at most 16 GiB]',
 )
-@file_option("--key", "Require a signature made with this key; the file holds the public key.", exists=True)
+@file_option(
+    "--key",
+    "Require a signature made with this key; the file holds the public key. With --require-device: of the record, if it was not written on "
+    "this machine.",
+    exists=True,
+)
 @click.option(
     "--min-version",
     metavar="VERSION",
@@ -277,14 +299,7 @@ def verify(
     """
     from edgepack import python_api
 
-    if require_device is not None and (devices or signature_only or options["run"]):
-        raise click.UsageError(
-            "--require-device runs nothing: it goes without --on, --run and --signature-only"
-        )
-    if not devices and (bench or sign or (record and require_device is None)):
-        raise click.UsageError("--bench, --sign and --record require --on")
-    if devices and (signature_only or write_vectors or other_vectors):
-        raise click.UsageError("--on goes without --signature-only, --write-vectors and --other-vectors")
+    mode_of(click.get_current_context(), MODES)
     if signature_only:
         _say_signed(path, options, as_json)
         return
@@ -355,7 +370,7 @@ def _say_signed(path: Path, options: Mapping[str, Any], as_json: bool) -> None:
 @click.command(epilog=example("edgepack report dist/all-MiniLM-L6-v2-linux-x86-min --html report.html"))
 @click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
 @prices_option
-@file_option("--html", "Also write the report as a web page.")
+@file_option("--html", "Also write the report as a web page.", replaces=PAGE)
 @file_option(
     "--bench",
     "Show on the page what `embed --bench --json` measured on a device, from this file.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgepack.cli.help import example
-from edgepack.cli.options import common_options, complete_model, offline_option, reading_options
+from edgepack.cli.options import common_options, complete_model, mode_of, offline_option, reading_options
 from edgepack.cli.output import print_json, print_rich, say
 from edgepack.errors import SubjectError, UsageError
 from edgepack.records.target import Reading
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from edgepack.doctor.subject import Subject
 
 SCHEMA = 1
+MODES = {"url": {"served_name", "token_env", "headers"}, "program": {"lines"}, "vectors": {"texts"}}
 
 
 @click.command(epilog=example("edgepack doctor ./my-model --url http://127.0.0.1:8080/v1"))
@@ -121,6 +122,7 @@ def doctor(
             "give exactly one of --url, --command and --vectors",
             hint="edgepack doctor MODEL --url http://HOST/v1",
         )
+    mode_of(click.get_current_context(), MODES)
     story = Story(quiet=as_json)
     with host_context(story=story, offline=offline) as context:
         with story.step("model"):

@@ -19,6 +19,7 @@ from edgepack.cli.options import (
     reading_options,
 )
 from edgepack.cli.output import print_json, print_rows, say
+from edgepack.files.folder import NOTHING, OPERATOR_LIST, ORT_MODEL
 from edgepack.records.target import FORMATS, Reading
 
 if TYPE_CHECKING:
@@ -113,11 +114,17 @@ def _row(made: Quantized) -> dict[str, str]:
     show_default=True,
     help="Graph optimization level.",
 )
-@file_option("--save-optimized", "Also write the optimized graph as ONNX, for viewers such as Netron.")
 @file_option(
-    "--operators", "Also write the operators and types that the model needs, as a reduced-build config."
+    "--save-optimized",
+    "Also write the optimized graph as ONNX, for viewers such as Netron, to a new file.",
+    replaces=NOTHING,
 )
-@output_option("model.ort", "Output file.", metavar="PATH")
+@file_option(
+    "--operators",
+    "Also write the operators and types that the model needs, as a reduced-build config.",
+    replaces=OPERATOR_LIST,
+)
+@output_option("model.ort", "Output file.", metavar="PATH", replaces=ORT_MODEL)
 @offline_option
 @common_options
 def convert(

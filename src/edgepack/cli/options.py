@@ -1,19 +1,33 @@
 """Options that several commands share."""
 
 import logging
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from edgepack.errors import UsageError
+from edgepack.files.folder import require_kind, require_outside
 from edgepack.records.target import PROMPTED, PoolingMode, Reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Written(click.Path):
+    """A file that a command writes. One that lies there already is replaced only where it begins so: whoever mistypes a path keeps it.
+
+    Whatever a command writes has this type, or places that look themselves (a test has the list).
+    """
+
+    def __init__(self, replaces: re.Pattern[bytes]) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+        self.replaces = replaces
 
 
 def size(text: str) -> int:
@@ -61,15 +75,59 @@ def beginning_with(incomplete: str, names: Iterable[str]) -> list[CompletionItem
 
 
 def common_options(command: Command) -> Command:
-    """``--json`` and ``--debug``, which every command has."""
-    command = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(command)
-    return click.option(
+    """``--json`` and ``--debug``, which every command has; and what it is to write is looked at before it does anything."""
+
+    @wraps(command)
+    def looked(*args: Any, **options: Any) -> Any:
+        _require_written_apart(click.get_current_context())
+        return command(*args, **options)
+
+    made: Any = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(looked)
+    return click.option(  # type: ignore[no-any-return]
         "--debug",
         is_flag=True,
         expose_value=False,
         callback=_set_debug,
         help="Log everything and show tracebacks.",
-    )(command)
+    )(made)
+
+
+def _require_written_apart(context: click.Context) -> None:
+    """Raise ``UsageError`` where a file would be written over another, over one of the same command, or into what the command reads."""
+    paths = [each for each in context.command.params if isinstance(each.type, click.Path)]
+    said = [(each, context.params.get(each.name or "")) for each in paths]
+    places: dict[Path, str] = {}
+    for parameter, path in said:
+        if not isinstance(parameter.type, Written) or path is None:
+            continue
+        require_kind(path, parameter.type.replaces)
+        for other, read in said:
+            if not isinstance(other.type, Written) and isinstance(read, Path):
+                require_outside(path, read)
+        if (first := places.setdefault(path.resolve(), parameter.opts[-1])) != parameter.opts[-1]:
+            raise UsageError(f"{first} and {parameter.opts[-1]} name one file, {path}", hint="name two files")
+
+
+def mode_of(context: click.Context, modes: Mapping[str, Set[str]]) -> str:
+    """The mode that a command runs in: the first option of ``modes`` that was given, of those that have one; ``""``, if it is none.
+
+    ``modes`` has what each of them takes besides what all do. Raises ``click.UsageError`` where an option was given that this mode does not take: it would be
+    dropped without a word.
+    """
+    known = {each.name: each for each in context.command.params if each.name}
+    given = [
+        name for name in known if context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+    ]
+    mode = next((name for name in modes if name in given), "")
+    for name in given:
+        takers = [each for each in modes if name == each or name in modes[each]]
+        if not takers or mode in takers:
+            continue
+        option = known[name].opts[-1]
+        if mode:
+            raise click.UsageError(f"{known[mode].opts[-1]} goes without {option}")
+        raise click.UsageError(f"{option} requires {' or '.join(known[each].opts[-1] for each in takers)}")
+    return mode
 
 
 def offline_option(command: Command) -> Command:
@@ -77,15 +135,19 @@ def offline_option(command: Command) -> Command:
     return click.option("--offline", is_flag=True, help="Download nothing; use the cache.")(command)
 
 
-def file_option(name: str, help: str, *, exists: bool = False) -> Callable[[Command], Command]:
-    """A file that is written, or with ``exists`` one that is read."""
-    kind = click.Path(path_type=Path, exists=exists, dir_okay=False)
+def file_option(
+    name: str, help: str, *, exists: bool = False, replaces: re.Pattern[bytes] | None = None
+) -> Callable[[Command], Command]:
+    """A file that is read, which may have to be there; or one that is written, in the place of none but one that begins as ``replaces``."""
+    kind = Written(replaces) if replaces else click.Path(path_type=Path, exists=exists, dir_okay=False)
     return click.option(name, type=kind, metavar="FILE", help=help)
 
 
-def output_option(default: str, help: str, *, metavar: str = "DIR") -> Callable[[Command], Command]:
-    """``-o``, where a command puts what it makes."""
-    kind = click.Path(path_type=Path)
+def output_option(
+    default: str, help: str, *, metavar: str = "DIR", replaces: re.Pattern[bytes] | None = None
+) -> Callable[[Command], Command]:
+    """``-o``, where a command puts what it makes: a folder, or with ``replaces`` a file as of ``file_option``."""
+    kind = Written(replaces) if replaces else click.Path(path_type=Path)
     return click.option(
         "-o", "--output", type=kind, default=Path(default), show_default=True, metavar=metavar, help=help
     )

@@ -16,6 +16,7 @@ from edgepack.cli.options import (
     target_option,
 )
 from edgepack.cli.output import print_json, print_rich, say
+from edgepack.files.folder import PAGE
 from edgepack.records.target import Reading
 
 
@@ -35,7 +36,7 @@ from edgepack.records.target import Reading
 @click.option(
     "--mixed/--no-mixed", default=True, show_default=True, help="Also try int4 with some layers in int8."
 )
-@file_option("--html", "Also write a web page with a plot.")
+@file_option("--html", "Also write a web page with a plot.", replaces=PAGE)
 @set_option
 @offline_option
 @common_options
@@ -56,7 +57,6 @@ def search(
     """
     from edgepack.bundles.place import require_writable
     from edgepack.console import Story
-    from edgepack.files.folder import PAGE, require_kind
     from edgepack.files.store import written_beside
     from edgepack.models.find.source import ingest
     from edgepack.plugins.context import host_context
@@ -74,7 +74,6 @@ def search(
             recipe_named(name, context)
         if html is not None:
             require_writable(html.parent)
-            require_kind(html, PAGE)
         with story.step("model"):
             source = ingest(model, reading=target.model.reading, context=context)
         with story.step("search"):

@@ -3,7 +3,7 @@
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,19 +74,22 @@ def require_outside(output: Path | None, read: Path) -> None:
 
 PAGE = re.compile(rb"\s*<!doctype html", re.IGNORECASE)
 ARRAY = re.compile(rb"\x93NUMPY")
-"""Beginnings of a web page, and of vectors."""
+ORT_MODEL = re.compile(rb".{4}ORTM", re.DOTALL)
+OPERATOR_LIST = re.compile(rb"!globally_allowed_types;|[\w.-]+;\d+;\w")
+NOTHING = re.compile(rb"(?!)")
+"""Beginnings of a web page, of vectors, a model in ORT format and a list of operators; and of no file that is not empty."""
 
 
-def require_kind(output: Path | None, begins: re.Pattern[bytes]) -> None:
-    """Raise ``UsageError`` where a file that is to be written would replace one that begins otherwise: whoever mistypes a path keeps what is there.
+def require_kind(output: Path | None, kind: re.Pattern[bytes] | Callable[[Path], bool]) -> None:
+    """Raise ``UsageError`` where a file that is to be written would replace one of another kind: whoever mistypes a path keeps what is there.
 
-    ``begins`` matches within the first kilobyte; an empty file may be replaced.
+    A pattern matches within the first kilobyte; an empty file may be replaced.
     """
     if output is None or not output.is_file():
         return
     with output.open("rb") as file:
         head = file.read(1024)
-    if head and not begins.match(head):
+    if head and not (kind.match(head) if isinstance(kind, re.Pattern) else kind(output)):
         raise UsageError(
             f"{output} exists and is something else, so it is not replaced",
             hint="remove it yourself, or name another file",

@@ -86,6 +86,16 @@ def import_archive(
     return exchanged(manifest, added=added)
 
 
+def is_exported(file: Path) -> bool:
+    """Whether a file is an exported archive, by the name of its first member."""
+    try:
+        with opened(file) as members:
+            first = next(members, None)
+    except BadArchive:
+        return False
+    return first is not None and str(first.path) == MANIFEST
+
+
 def _read_manifest(members: Iterator[ArchiveMember], file: Path, release_for: ReleaseFor) -> dict[str, Any]:
     """The manifest, when it describes an archive that this edgepack can use."""
     first = next(members, None)
