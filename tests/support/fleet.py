@@ -16,6 +16,7 @@ def orders_of(*names: str, claims: Path) -> list[Job]:
         Job(
             cell=Cell(wanted=Wanted(targets=("t",), model=name), target="t"),
             number=number,
+            edition="",
             claims=str(claims),
         )
         for number, name in enumerate(names)

@@ -180,7 +180,7 @@ def key_of(inputs: Mapping[str, str]) -> str:
 
 @cache
 def digest_of_code(*packages: str) -> str:
-    """SHA-256 of the sources of packages, with all that lies below them: of edgepack, named as folders in it (``models/read``), and of its
+    """SHA-256 of the files of packages, data among them, with all that lies below them: of edgepack, named as folders in it (``models/read``), and of its
     plugins, as they are imported.
 
     In the inputs of an entry it keeps what another edition of the same version has made from being taken.
@@ -191,7 +191,9 @@ def digest_of_code(*packages: str) -> str:
         if not folder.is_dir():
             spec = find_spec(package)
             folder = Path(spec.origin).parent if spec is not None and spec.origin else folder
-        for path in sorted(folder.rglob("*.py")):
+        for path in sorted(folder.rglob("*")):
+            if path.suffix == ".pyc" or not path.is_file():
+                continue
             digest.update(f"{package}/{path.relative_to(folder).as_posix()}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()

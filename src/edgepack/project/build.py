@@ -13,7 +13,7 @@ from edgepack.bundles.provenance import provenance_file
 from edgepack.errors import EdgepackError, SignatureError, UsageError
 from edgepack.files.shared import SECRET
 from edgepack.plugins.context import HostContext
-from edgepack.project.build_cell import make_cell, settle
+from edgepack.project.build_cell import edition, make_cell, settle
 from edgepack.project.jobs import Job, Result, failed
 from edgepack.project.matrix import Cell
 from edgepack.project.state_file import packages_beside, signing
@@ -66,12 +66,13 @@ def build_cells(
                 "workers elsewhere bring their bundles back through a store that anybody may have written to, and --sign would sign them",
                 hint=f"set {SECRET} to the same secret here and for the workers, or sign them one by one when you have verified them",
             )
-    claims = context.work_dir / "claims"
+    claims, ours = context.work_dir / "claims", edition(context)
     claims.mkdir()
     orders = [
         Job(
             cell=cell,
             number=number,
+            edition=ours,
             claims=str(claims),
             store=by.store,
             offline=context.offline,

@@ -19,12 +19,13 @@ from edgepack.bundles.packages import packagers_of
 from edgepack.console import Story
 from edgepack.errors import EdgepackError, OutputError, UsageError
 from edgepack.files.shared import SharedStore
-from edgepack.files.store import sha256_of
+from edgepack.files.store import digest_of_code, sha256_of
 from edgepack.foundry.toolchains.choose import compiled_otherwise
 from edgepack.models.export.source_key import source_key
 from edgepack.models.find.source import ingest
 from edgepack.plugins.checks import AXIS as CHECKS
 from edgepack.plugins.context import HostContext, host_context
+from edgepack.plugins.entry_points import OURS
 from edgepack.plugins.host import plugins_of_process
 from edgepack.project.jobs import Job, Result, failed
 from edgepack.project.matrix import Cell
@@ -65,10 +66,10 @@ def make_cell(order: Job, *, context: HostContext) -> Result:
 
 
 def _make(order: Job, *, context: HostContext) -> Result:
-    if order.version != edgepack.__version__:
+    if order.edition != (ours := edition(context)):
         raise UsageError(
-            f"the worker has edgepack {edgepack.__version__}, and {order.version} asks it",
-            hint="install one version everywhere",
+            f"the worker has edgepack {ours}, and {order.edition} asks it",
+            hint="install one edition everywhere, in one way",
         )
     cell = order.cell
     shared = None if order.store is None else open_shared(order.store, context=context)
@@ -206,11 +207,17 @@ def key_of_cell(source: ModelSource, target: Target, context: HostContext) -> st
         "named": _files_of({**target.options, **target.extra}),
         "packages": {name: context.extensions(PACKAGE)[name].identity for name in target.packages},
         "asked of all": [found.identity for axis in OF_ALL for found in context.extensions(axis).values()],
-        "edgepack": edgepack.__version__,
+        "edgepack": edition(context),
         "made_by": context.plugins().builder_of(target).made_by(target),
         **compiled_otherwise(target.platform, context=context),
     }
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def edition(context: HostContext) -> str:
+    """The version of edgepack, and a digest of all code of it and of its own plugins: between two releases there are many."""
+    packages = {each.package for each in context.plugins().plugins if each.distribution == OURS}
+    return f"{edgepack.__version__} ({digest_of_code(*sorted(packages))[:12]})"
 
 
 def _files_of(said: object) -> list[str]:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import edgepack
 from edgepack.errors import EdgepackError
 from edgepack.project.matrix import Cell
 from edgepack.records.report import Report
@@ -35,6 +34,8 @@ class Job:
     cell: Cell
     number: int
     """Its place among the cells of the build."""
+    edition: str
+    """Of edgepack, which asks: its version, and a digest of its code."""
     claims: str | None
     """A folder with the places that are taken; ``None``: the worker's disk is another one, and the shared store brings the bundle back."""
     store: str | None = None
@@ -43,7 +44,6 @@ class Job:
     signed: bool = False
     """Whether the bundle is to be signed: one that somebody else laid there is made again then."""
     dry_run: bool = False
-    version: str = edgepack.__version__
 
 
 def failed(order: Job, error: EdgepackError) -> Result:

@@ -23,12 +23,13 @@ def test_each_file_counts_and_nothing_else(tmp_path: Path, monkeypatch: pytest.M
         lambda: (tmp_path / "models/read/b.py").write_text("1"),
         lambda: (tmp_path / "models/a.py").write_text("2"),
         lambda: (tmp_path / "models/a.py").rename(tmp_path / "models/c.py"),
+        lambda: (tmp_path / "models/read/texts.txt").write_text("calibrated on"),
     ):
         change()
         seen.append(digest())
     (tmp_path / "other/d.py").write_text("1")
     (tmp_path / "models/a.pyc").write_text("1")
-    assert digest() == seen[-1] and len({*seen}) == 5
+    assert digest() == seen[-1] and len({*seen}) == 6
     # A plugin's package, by the name that it is imported by.
     (tmp_path / "elsewhere/acme_nomic").mkdir(parents=True)
     (tmp_path / "elsewhere/acme_nomic/__init__.py").write_text("1")

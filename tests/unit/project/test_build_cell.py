@@ -14,7 +14,7 @@ from edgepack.errors import UsageError
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.project import build_cell
-from edgepack.project.build_cell import key_of_cell, make_cell, settle, target_of
+from edgepack.project.build_cell import edition, key_of_cell, make_cell, settle, target_of
 from edgepack.project.file import Wanted
 from edgepack.project.jobs import Job, Result, State
 from edgepack.project.matrix import Cell
@@ -149,7 +149,8 @@ def test_what_is_made_of_files_that_were_changed_meanwhile_is_not_remembered(
             settings={"model.calibration": str(texts)},
         )
         cell = Cell(wanted=wanted, target="linux-x86-fast")
-        return Job(cell=cell, number=number, claims=str(tmp_path / f"claims-{number}"))
+        claims = str(tmp_path / f"claims-{number}")
+        return Job(cell=cell, number=number, edition=edition(context), claims=claims)
 
     def made_of(changed: Path | None) -> Any:
         def build(target: Target, *, model: str, context: HostContext, **how: object) -> Any:
@@ -170,3 +171,25 @@ def test_what_is_made_of_files_that_were_changed_meanwhile_is_not_remembered(
         done = make_cell(order(number), context=context)
         assert done.state == ("failed" if changed else "made"), done.error
     assert remembered == ["remembered"] and "was changed while tiny was made" in str(done.error)
+
+
+def test_another_edition_of_the_same_version_makes_another_bundle(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bundle that the code before a mend had made was up to date, and workers with that code were asked."""
+    write_bert(tmp_path / "tiny", num_hidden_layers=1)
+    source = ingest(str(tmp_path / "tiny"), context=context)
+    target = context.plugins().target("linux-x86-fast", {})
+    before, key = edition(context), key_of_cell(source, target, context)
+    digested = set[str]()
+
+    def another(*packages: str) -> str:
+        digested.update(packages)
+        return "another"
+
+    monkeypatch.setattr(build_cell, "digest_of_code", another)
+    assert key_of_cell(source, target, context) != key
+    assert {"edgepack", "edgepack_engine", "edgepack_nomic"} <= digested
+    cell = Cell(wanted=Wanted(model=source.name, targets=("linux-x86-fast",)), target="linux-x86-fast")
+    done = make_cell(Job(cell=cell, number=0, edition=before, claims=None), context=context)
+    assert f"and {before} asks it" in str(done.error)
