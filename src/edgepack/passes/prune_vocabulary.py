@@ -53,11 +53,15 @@ def prune_vocabulary(
 
     ``corpus`` is a file of texts, one a line; ``languages`` are ISO 639-1 codes, whose words are texts, and with which tokens without a
     letter stay, too. Without both the calibration texts are the corpus. Raises ``ModelError`` when the model has no tokenizer or no
-    token table, or a text would have other tokens, ``UsageError`` when the corpus cannot be read.
+    token table, names tokens by their numbers, or a text would have other tokens, ``UsageError`` when the corpus cannot be read.
     """
     source = material.source
     if source is None:
         raise ModelError("the vocabulary cannot be pruned without a tokenizer")
+    if source.outputs and (source.outputs.tokens or source.outputs.sparse):
+        raise ModelError(
+            f"the vocabulary of {source.outputs.noun} cannot be pruned: its settings or outputs name tokens by their numbers"
+        )
     texts = list(read_texts(Path(corpus)) if corpus else () if languages else material.texts)
     for language in languages:
         texts += in_texts(material.words(language))

@@ -64,6 +64,7 @@ def unreachable_tokens(source: ModelSource) -> list[int]:
     )
     prefix = document["model"]["continuing_subword_prefix"]
     spared = {*tokenizer.get_added_tokens_decoder(), tokenizer.token_to_id(document["model"]["unk_token"])}
+    spared |= source.outputs.tokens if source.outputs else set()
 
     def is_reachable(token: str) -> bool:
         inside = token.startswith(prefix) and token != prefix

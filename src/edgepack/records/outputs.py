@@ -88,6 +88,14 @@ class Outputs:
         return (self.multi_vector.dimension if self.multi_vector else 0) + weights
 
     @property
+    def tokens(self) -> frozenset[int]:
+        """Tokens that are named by their numbers, in the settings and not in texts."""
+        found = set(self.sparse.skip) if self.sparse else set()
+        for side in (self.multi_vector.query, self.multi_vector.document) if self.multi_vector else ():
+            found |= {*side.skip, *(each for each in (side.marker, side.expand) if each is not None)}
+        return frozenset(found)
+
+    @property
     def graph(self) -> str:
         """All that decides the graph, beside the content of the model's files."""
         said = [f"dense {self.dense}"]

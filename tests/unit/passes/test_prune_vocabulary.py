@@ -22,6 +22,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.recipes import prepare, word_lists
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource
+from edgepack.records.outputs import MultiVector, Outputs, Side, Sparse
 from edgepack.records.recipe import Material
 from edgepack.records.target import ModelOptions, Pass
 
@@ -273,6 +274,22 @@ def test_processors_are_numbered_anew() -> None:
     pruned = pruned_tokenizer(document, [0, 2, 3])
     assert pruned["post_processor"] == {"type": "BertProcessing", "sep": ["[SEP]", 1], "cls": ["[CLS]", 2]}
     assert pruned["padding"] == {"pad_id": 1}
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        Outputs(multi_vector=MultiVector(dense=(), dimension=8, query=Side(marker=4))),
+        Outputs(dense=True, sparse=Sparse(size=200)),
+    ],
+)
+def test_a_model_whose_settings_name_tokens_is_refused(
+    source: ModelSource, corpus: Path, outputs: Outputs
+) -> None:
+    """They stayed as they were, and were other tokens then."""
+    material = Material(source=replace(source, outputs=outputs))
+    with pytest.raises(ModelError, match=f"the vocabulary of {outputs.noun} cannot be pruned"):
+        prune_vocabulary(onnx.ModelProto(), print, material, corpus=str(corpus))
 
 
 def test_without_a_corpus_nothing_is_guessed(source: ModelSource, tmp_path: Path) -> None:

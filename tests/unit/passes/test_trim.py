@@ -15,6 +15,7 @@ from tests.support.tiny import write_json
 
 from edgepack.passes.trim import short_floats, trim, unreachable_tokens
 from edgepack.records.model import ModelSource
+from edgepack.records.outputs import MultiVector, Outputs, Side
 from edgepack.records.recipe import Material
 
 PIECES = [
@@ -85,6 +86,11 @@ def test_added_tokens_and_other_tokenizers_are_left_alone(source: ModelSource) -
         },
     )
     assert 4 not in unreachable_tokens(source)
+    write_json(source.tokenizer, document)
+    side = Side(marker=4, expand=PIECES.index("..."))
+    named = Outputs(multi_vector=MultiVector(dense=(), dimension=8, query=side, document=Side(skip=(3,))))
+    spared = {*unreachable_tokens(source)} - {*unreachable_tokens(replace(source, outputs=named))}
+    assert spared == {3, 4, PIECES.index("...")}
     write_json(source.tokenizer, {**document, "pre_tokenizer": {"type": "Whitespace"}})
     assert unreachable_tokens(source) == []
 

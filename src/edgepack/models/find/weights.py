@@ -81,7 +81,7 @@ def size_of_weights(weights: Weights, config: Mapping[str, Any], context: BuildC
         for keys in (hub_layout.DIMENSION_KEYS, hub_layout.WIDTH_KEYS)
     )
     rows = size_of(config, "vocab_size")
-    width = config.get("embedding_size", width)
+    width = config.get("embedding_size", config.get("input_embedding_size", width))
     table = embedding_table(tensors)
     if table is not None and table != (rows, width):
         raise ModelError(

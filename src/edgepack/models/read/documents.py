@@ -106,7 +106,7 @@ def flag_of(config: Mapping[str, Any], key: str, default: bool, *, where: str) -
 
 
 SAME = (
-    ("hidden_size", "dim", "n_embd"),
+    ("hidden_size", "dim", "n_embd", "emb_dim"),
     ("num_hidden_layers", "n_layers", "n_layer"),
     ("num_attention_heads", "n_heads", "n_head"),
     ("intermediate_size", "hidden_dim", "n_inner"),

@@ -35,7 +35,7 @@ DESCRIPTIONS = (
 )
 """What says how the weights are to be used, beside the modules' own. Only the first two must be there."""
 
-WIDTH_KEYS = ("hidden_size", "dim", "n_embd", "d_model")
+WIDTH_KEYS = ("hidden_size", "dim", "n_embd", "d_model", "emb_dim")
 """What config.json calls the numbers that layers work with, by architecture."""
 OLDER_TOKENIZERS = (
     "vocab.txt",

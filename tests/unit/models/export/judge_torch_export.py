@@ -31,6 +31,12 @@ SMALL: dict[str, Any] = {
 }
 OTHERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "electra": ("ElectraConfig", "ElectraModel", {**SMALL, "embedding_size": 16}),
+    "big_bird": (
+        "BigBirdConfig",
+        "BigBirdModel",
+        {**SMALL, "max_position_embeddings": 200, "block_size": 8, "num_random_blocks": 1},
+    ),
+    "fnet": ("FNetConfig", "FNetModel", SMALL),
     "rembert": ("RemBertConfig", "RemBertModel", {**SMALL, "input_embedding_size": 16}),
 }
 
@@ -46,7 +52,7 @@ def write_other(folder: Path, kind: str) -> tuple[ModelSource, Any]:
     return source_of(folder), model
 
 
-@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("kind", ["electra", "rembert"])
 def test_other_architectures_are_exported_by_torch(tmp_path: Path, kind: str) -> None:
     source, model = write_other(tmp_path / "model", kind)
     tokens = tokens_of("distilbert")
@@ -88,6 +94,17 @@ def test_without_torch_the_hint_says_what_to_install(
     with pytest.raises(UnsupportedModelError, match="'electra'") as unknown:
         choose_weights([SAFETENSORS], source.config, "m", context=context)
     assert "edgepack[export]" in str(unknown.value.hint)
+
+
+def test_what_is_another_graph_for_long_texts_or_sees_no_padding_is_refused(tmp_path: Path) -> None:
+    """It was traced and compared with short texts only: BigBird's attention is whole up to 7 blocks of 8 tokens."""
+    source, _ = write_other(tmp_path / "bird", "big_bird")
+    with pytest.raises(UnsupportedModelError, match="exported wrongly by PyTorch"):
+        export_onnx(replace(source, max_length=128), tmp_path / "bird.onnx")
+    assert export_onnx(replace(source, max_length=48), tmp_path / "bird.onnx").exists()
+    source, _ = write_other(tmp_path / "fnet", "fnet")
+    with pytest.raises(UnsupportedModelError, match="cannot be exported"):
+        export_onnx(source, tmp_path / "fnet.onnx")
 
 
 def test_an_architecture_that_transformers_does_not_know_runs_no_code_of_its_own(tmp_path: Path) -> None:
