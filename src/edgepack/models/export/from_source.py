@@ -23,12 +23,11 @@ from edgepack.models.export.unread import ReadTensors, require_all_layers
 from edgepack.models.graph.external_weights import LARGE, LARGEST_MODEL, graph_on_disk, weight_bytes
 from edgepack.models.graph.writer import GraphWriter, TokenVectors
 from edgepack.models.lower.adapt import adapt_graph
-from edgepack.models.ort.memory import limited_memory, memory_to_try
-from edgepack.models.ort.processor_time import Allowance
+from edgepack.models.ort.memory import limits_of_reading
 from edgepack.models.read.architectures import AXIS, written_by
 from edgepack.models.read.documents import EDITED
 from edgepack.models.read.hub_layout import dimension_of
-from edgepack.models.read.safetensors import TensorFile, open_tensors
+from edgepack.models.read.safetensors import Tensor, TensorFile, open_tensors
 from edgepack.records.model import ModelSource
 
 if TYPE_CHECKING:
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
 LARGEST_WEIGHTS = 4 * LARGEST_MODEL
 """Bytes of weights in full precision: those of a model that int8 makes small enough for one file."""
 SHARING_LAYERS = 1000
+COUNTED = ("layers", "n_layer", "blocks", "block_sizes", "heads", "n_head")
+"""What keys end with that say how much of something there is, each of which has tensors."""
 BESIDE = ".data"
 """After the name of a graph's file: that of its weights, where they are many."""
 
@@ -91,9 +92,20 @@ def _graph_of(source: ModelSource, aside: Path, context: BuildContext) -> onnx.M
     if broken := perhaps_broken(context.extensions(AXIS)):
         kind = source.config["model_type"]
         context.warn(f"nothing that is installed writes the graph of a {kind!r}: PyTorch exports it{broken}")
-    with tempfile.TemporaryDirectory() as folder:
+    tensors = open_tensors(source.weights).tensors
+    _require_size(source, _size_of(tensors), LARGEST_MODEL)
+    _require_layers(source.config, len(tensors))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        limits_of_reading("config.json", _size_of(tensors)),
+    ):
         exported = export_with_torch(source, Path(folder, "model.onnx"))
         return adapt_graph(replace(source, onnx=exported))
+
+
+def _size_of(tensors: Mapping[str, Tensor]) -> int:
+    """Bytes in full precision."""
+    return 4 * sum(math.prod(tensor.shape) for tensor in tensors.values())
 
 
 def _written(
@@ -111,15 +123,19 @@ def _written(
 
 def _require_layers(config: Mapping[str, Any], tensors: int) -> None:
     """Raise ``ModelError`` for more layers than tensors; few tensors serve many layers where these share them."""
-    for key in ("num_hidden_layers", "n_layer", "num_attention_heads"):
-        said = config.get(key)
-        if isinstance(said, int) and said > max(tensors, SHARING_LAYERS):
-            raise ModelError(f"config.json: {key} is {said}, and there are {tensors} tensors", hint=EDITED)
+    for key, said in config.items():
+        counts = said if isinstance(said, list) else [said]
+        if key.endswith(COUNTED) and any(
+            isinstance(each, int) and each > max(tensors, SHARING_LAYERS) for each in counts
+        ):
+            raise ModelError(
+                f"config.json: {key} is {str(said)[:60]}, and there are {tensors} tensors", hint=EDITED
+            )
 
 
 def _from_weights(source: ModelSource, file: Path, architecture: Extension, aside: Path) -> onnx.ModelProto:
     weights = open_tensors(file)
-    size = 4 * sum(math.prod(tensor.shape) for tensor in weights.tensors.values())
+    size = _size_of(weights.tensors)
     _require_size(source, size, LARGEST_WEIGHTS)
     writer = GraphWriter(aside=aside if size > LARGE else None)
     written = dimension_of(source.config)
@@ -133,7 +149,7 @@ def _from_weights(source: ModelSource, file: Path, architecture: Extension, asid
     asked = ReadTensors(weights.tensors)
     weights = replace(weights, tensors=asked)
     _require_layers(source.config, len(weights.tensors))
-    with limited_memory("config.json", memory_to_try(size), Allowance(size)):
+    with limits_of_reading("config.json", size):
         if architecture.identity:
             model = written_by_plugin(write, source, weights, architecture, writer)
         else:

@@ -122,7 +122,7 @@ def _batch(names: list[str], *, lengths: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _vectors(model: Any, batch: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """What goes in and comes out, as arrays."""
+    """Inputs and the vectors of tokens that PyTorch makes of them, as arrays."""
     return {name: value.numpy() for name, value in batch.items()}, model(*batch.values()).numpy()
 
 

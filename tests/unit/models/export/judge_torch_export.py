@@ -15,7 +15,7 @@ from tests.support.judges import torch_model, torch_vectors
 from tests.support.quick import quick
 from tests.support.tiny import tokenizer_document, write_json
 
-from edgepack.errors import MissingToolError, UnsupportedModelError
+from edgepack.errors import MissingToolError, ModelError, UnsupportedModelError
 from edgepack.models.read import architectures
 from edgepack.models.read.hub_layout import SAFETENSORS, choose_weights
 from edgepack.plugins.context import HostContext
@@ -105,6 +105,15 @@ def test_what_is_another_graph_for_long_texts_or_sees_no_padding_is_refused(tmp_
     source, _ = write_other(tmp_path / "fnet", "fnet")
     with pytest.raises(UnsupportedModelError, match="cannot be exported"):
         export_onnx(source, tmp_path / "fnet.onnx")
+
+
+def test_more_layers_than_tensors_are_not_begun_with(tmp_path: Path) -> None:
+    source, _ = write_other(tmp_path / "model", "electra")
+    for key, said in (("num_hidden_layers", 10**7), ("num_layers", 10**5), ("block_sizes", [2, 10**6])):
+        config = {**source.config, key: said}
+        write_json(source.directory / "config.json", config)
+        with pytest.raises(ModelError, match=rf"{key} is .*, and there are \d+ tensors"):
+            export_onnx(replace(source, config=config), tmp_path / "model.onnx")
 
 
 def test_an_architecture_that_transformers_does_not_know_runs_no_code_of_its_own(tmp_path: Path) -> None:
