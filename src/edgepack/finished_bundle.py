@@ -2,12 +2,11 @@
 
 import platform
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgepack.bundles.archive import lies_beside, unpack_bundle
-from edgepack.bundles.golden import digest_of
 from edgepack.bundles.manifest import open_bundle
 from edgepack.device.check import DeviceCheck, verify_on
 from edgepack.device.describe import describe
@@ -25,7 +24,6 @@ from edgepack.errors import (
     BundleError,
     EdgepackError,
     NotVerifiedError,
-    ProofError,
     SignatureError,
     UsageError,
 )
@@ -34,8 +32,7 @@ from edgepack.files.folder import ARRAY, require_kind, require_outside
 from edgepack.models.export.source_key import require_unchanged
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.models.find.source import ingest
-from edgepack.models.ort.memory import limits_of_reading
-from edgepack.plugins.checks import forms_of, require_sound
+from edgepack.plugins.checks import require_sound
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription, DeviceFailure, DeviceProof, DeviceResult, OnDevices
@@ -58,7 +55,7 @@ from edgepack.toml_schema import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.command import has_provider
 from edgepack.verifier.confined.module_process import module_of
-from edgepack.verifier.copies import linked_copy, require_used_files
+from edgepack.verifier.copies import require_used_files
 from edgepack.verifier.facts import (
     OWN_LIMITS,
     given_by_bundle,
@@ -68,8 +65,13 @@ from edgepack.verifier.facts import (
     require_precision,
     require_promises,
 )
-from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.proofs import Known, prove_bundle, require_golden, require_known
+from edgepack.verifier.proofs import (
+    known_of,
+    limits_while_read,
+    prove_bundle,
+    require_golden,
+    require_other_forms,
+)
 from edgepack.verifier.run import BundleRunner
 from edgepack.verifier.texts.drawn import new_seed
 from edgepack.verifier.trusted_bundles import (
@@ -162,7 +164,7 @@ def verify_again(
                 said = (*said, *not_asked(bundle, source, found))
                 found = replace(_at_all_levels(bundle, runner, found, options, context), said=said)
                 if found.status == "passed":
-                    _require_other_forms(bundle, runner, options, context)
+                    require_other_forms(bundle, runner.embed, options, context)
             found = replace(found, said=(*found.said, *opened.unseen))
             require_used_files(bundle, runner.embed, context=context)
             runner.require_server(bundle)
@@ -203,9 +205,11 @@ def verify_on_devices(
             )
         file = record or record_file_of(path, bundle.name)
         kept_results(file, bundle, key=None if sign is None else sign.public, store=context.store)
+        source, said = _source(bundle, asked, context)
         check = DeviceCheck(
             bundle=bundle,
-            source=_source(bundle, asked, context)[0],
+            source=source,
+            said=(*said, *opened.unseen),
             options=_options(bundle, asked, context),
             seed=_seed(asked),
             promises=not may_run(bundle, asked=False, context=context),
@@ -217,7 +221,9 @@ def verify_on_devices(
         for at in devices:
             try:
                 with story.step(f"on {at.id}"):
-                    results.append(verify_on(at, check, context=context))
+                    made = verify_on(at, check, context=context)
+                    require_unchanged(source)
+                results.append(made)
                 proofs.append(proof_at(at, results[-1].device, bundle))
             except EdgepackError as error:
                 failures.append(_failure(at, error))
@@ -238,15 +244,10 @@ def _source(
         source = given_by_bundle(bundle, source)
         ours = may_run(bundle, asked=False, context=context)
         source = replace(source, module=module_of(bundle, ours=ours, named=asked.module, context=context))
-        with _limits_of_reading(bundle):
+        with limits_while_read(bundle):
             said = require_facts(bundle, source)
             require_sound(bundle, context=context)
         return source, said
-
-
-def _limits_of_reading(bundle: Bundle) -> AbstractContextManager[None]:
-    """Limits for what reads the bundle's files in this process. Where they are passed, ``ModelError`` is raised, or the process ended."""
-    return limits_of_reading(bundle.name, sum(int(file["size"]) for file in bundle.manifest["files"]))
 
 
 def _options(bundle: Bundle, asked: VerifyOptions, context: HostContext) -> ModelOptions:
@@ -367,7 +368,7 @@ def _at_all_levels(
         return found
     if has_provider(bundle):  # a GPU has no levels
         return found
-    known = _known(bundle, runner, options)
+    known = known_of(bundle, runner.embed, options)
     alone = {key: value for key, value in bundle.manifest["runner"].items() if key != "library"}
     program = replace(bundle, manifest={**bundle.manifest, "runner": alone})
     isa = tuple(bundle.manifest["target"]["platform"].get("isa", ()))
@@ -384,36 +385,6 @@ def _at_all_levels(
     context.note(f"at the CPU levels {', '.join(proof.level for proof in ran)}: cosine {lowest:.4f} at least")
     cosine = lowest if found.processor_cosine is None else min(lowest, found.processor_cosine)
     return replace(found, levels=tuple(proof.level for proof in ran), processor_cosine=cosine)
-
-
-def _known(bundle: Bundle, runner: BundleRunner, options: ModelOptions) -> Known:
-    """Vectors that the bundle has to give however it is run."""
-    texts = verification_texts()
-    vectors = runner.embed(bundle, texts)
-    exact = digest_of(vectors) if "vectors_sha256" in bundle.manifest["model"] else ""
-    return Known(texts=texts, vectors=vectors, tolerance=options.min_processor_cosine, digest=exact)
-
-
-def _require_other_forms(
-    bundle: Bundle, runner: BundleRunner, options: ModelOptions, context: HostContext
-) -> None:
-    """Run what other devices than this host take of the bundle. Raises ``ProofError`` where a form fails or gives other vectors."""
-    with _limits_of_reading(bundle):
-        forms = forms_of(bundle, context=context)
-    known = _known(bundle, runner, options) if forms else None
-    for name, files in forms.items():
-        assert known is not None
-        copy = replace(bundle, directory=linked_copy(bundle, "form-", context=context))
-        for path, content in files.items():
-            (copy.directory / path).unlink()
-            (copy.directory / path).write_bytes(content)
-        where = f"{bundle.name} ({name})"
-        try:
-            vectors = runner.embed(copy, known.texts)
-        except ProofError as error:
-            raise ProofError(f"{where} does not run: {error.message}", hint=error.hint) from error
-        require_known(bundle, known, vectors, where=where)
-        context.note(f"the same vectors {name}")
 
 
 def check_signature(path: Path, asked: VerifyOptions, *, context: HostContext) -> Signed:

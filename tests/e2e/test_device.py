@@ -221,7 +221,34 @@ def test_a_bundle_of_strangers_is_sent_with_run_only(
     monkeypatch.setattr("edgepack.verifier.trusted_bundles.is_made_here", lambda digest, *, store: False)
     with pytest.raises(UsageError, match="devices have no sandbox"):
         proved(static, tmp_path, board.address())
-    assert proved(static, tmp_path, board.address(), run=True).results[0].status == "passed"
+    (found,) = proved(static, tmp_path, board.address(), run=True).results
+    assert found.status == "passed" and found.verification.said
+    assert board.left == []
+
+
+def test_a_bundle_of_strangers_computes_with_its_own_model(
+    static: Bundle, board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its program runs another bundle, which lies in it."""
+    folder = tmp_path / static.directory.name
+    shutil.copytree(static.directory, folder, symlinks=True)
+    shutil.copytree(static.directory, folder / "LICENSES/real", symlinks=True)
+    executable(folder / "embed", '#!/bin/sh\nexec "$(dirname "$0")/LICENSES/real/embed" "$@"\n')
+    parts = {file["path"]: file["part"] for file in static.manifest["files"]}
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    files = [
+        file_entry(folder / name, root=folder, part=parts.get(name, "licenses"))
+        for name in names
+        if name != MANIFEST
+    ]
+    write_manifest(folder, {**static.manifest, "files": files})
+    monkeypatch.setattr("edgepack.verifier.trusted_bundles.is_made_here", lambda digest, *, store: False)
+    model = static.directory.parents[1] / "model"
+    found = proved(open_bundle(folder), tmp_path, board.address(), run=True, model=model)
+    (failure,) = found.failures
+    assert failure.exit_code == VerificationError.exit_code
+    assert "the program gives the same vectors with zeros for its model" in failure.message
+    assert board.left == [] and found.record is None
 
 
 @pytest.mark.slow

@@ -20,7 +20,6 @@ from edgepack.errors import BundleError, ModelError, ProofError, UsageError, Ver
 from edgepack.finished_bundle import (
     Built,
     VerifyOptions,
-    _require_other_forms,
     _source,
     prove_built,
     reading_of,
@@ -31,7 +30,9 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.target import UNSAID, ModelOptions, Reading
 from edgepack.signing.keys import PrivateKey
 from edgepack.signing.signatures import is_signed_file
+from edgepack.verifier.copies import Embed
 from edgepack.verifier.facts import OWN_LIMITS
+from edgepack.verifier.proofs import require_other_forms
 
 SET = {"pooling": "cls", "normalize": False, "prompts": {"query": "q: "}}
 
@@ -86,6 +87,7 @@ class Devices:
             "describe": lambda at, *, context: self._described(at),
             "fits": lambda bundle, device: True,
             "_source": lambda *_: (None, ()),
+            "require_unchanged": lambda source: None,
             "_options": lambda *_: self.limits,
             "verify_on": self._verify,
         }.items():
@@ -167,9 +169,9 @@ def test_each_form_of_a_bundle_gives_its_vectors(
 ) -> None:
     made = open_bundle(write_small_bundle(tmp_path / "bundle"))
     forms = {"without SIMD": {"golden.json": b"other"}}
-    monkeypatch.setattr("edgepack.finished_bundle.forms_of", lambda bundle, *, context: forms)
+    monkeypatch.setattr("edgepack.verifier.proofs.forms_of", lambda bundle, *, context: forms)
 
-    def embed(answer: list[float] | None) -> Any:
+    def embed(answer: list[float] | None) -> Embed:
         def vectors(bundle: Bundle, texts: Sequence[str]) -> list[list[float]]:
             if (bundle.directory / "golden.json").read_bytes() != b"other":
                 return [[1.0, 0.0]] * len(texts)
@@ -177,11 +179,11 @@ def test_each_form_of_a_bundle_gives_its_vectors(
                 raise ProofError("it ended")
             return [answer] * len(texts)
 
-        return SimpleNamespace(embed=vectors)
+        return vectors
 
-    _require_other_forms(made, embed([1.0, 0.0]), OWN_LIMITS, context)
+    require_other_forms(made, embed([1.0, 0.0]), OWN_LIMITS, context)
     with pytest.raises(ProofError, match=rf"\(without SIMD\).*({words})"):
-        _require_other_forms(made, embed(other), OWN_LIMITS, context)
+        require_other_forms(made, embed(other), OWN_LIMITS, context)
 
 
 def test_what_reads_a_bundle_has_limits(
@@ -189,10 +191,10 @@ def test_what_reads_a_bundle_has_limits(
 ) -> None:
     """Whichever parser a stranger's file has found a way to keep busy."""
     made = open_bundle(write_small_bundle(tmp_path / "bundle"))
-    for name in ("forms_of", "require_sound"):
-        monkeypatch.setattr(f"edgepack.finished_bundle.{name}", lambda bundle, *, context: bytearray(1 << 46))
+    for name in ("verifier.proofs.forms_of", "finished_bundle.require_sound"):
+        monkeypatch.setattr(f"edgepack.{name}", lambda bundle, *, context: bytearray(1 << 46))
     with pytest.raises(ModelError, match="takes more memory than"):
-        _require_other_forms(made, SimpleNamespace(), OWN_LIMITS, context)  # type: ignore[arg-type]
+        require_other_forms(made, lambda bundle, texts: [], OWN_LIMITS, context)
     for name, given in (
         ("ingest", None),
         ("given_by_bundle", write_bert(tmp_path / "model")[0]),

@@ -26,9 +26,10 @@ from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions
 from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.confined.limits import limits_for
-from edgepack.verifier.facts import require_precision, require_promises
+from edgepack.verifier.copies import require_used_files
+from edgepack.verifier.facts import not_asked, require_precision, require_promises
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.proofs import require_golden
+from edgepack.verifier.proofs import require_golden, require_other_forms
 from edgepack.verifier.run import OWN_KINDS, BundleRunner, failure_of
 
 LONGEST = 1000
@@ -45,6 +46,8 @@ class DeviceCheck:
     seed: int
     promises: bool
     """Whether the limits that its manifest says it keeps have to hold, too: it was not made here."""
+    said: tuple[str, ...] = ()
+    """What of it is its maker's word alone, in words."""
     bench: bool = False
 
 
@@ -103,7 +106,7 @@ def _verified(asked: DeviceCheck, runner: BundleRunner, kept: _Kept, context: Bu
     published = verification_texts()
 
     def embed(bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        if tuple(texts) != published:
+        if tuple(texts) != published or bundle.directory != asked.bundle.directory:
             return runner.embed(bundle, texts)
         if not kept.vectors:
             kept.vectors = runner.embed(bundle, texts)
@@ -122,9 +125,13 @@ def _verified(asked: DeviceCheck, runner: BundleRunner, kept: _Kept, context: Bu
     require_precision(asked.bundle, found)
     if asked.promises:
         require_promises(asked.bundle, found)
+        found = replace(found, said=(*asked.said, *not_asked(asked.bundle, asked.source, found)))
     if found.status == "passed":
         require_golden(asked.bundle, runner.embed)
         runner.require_server(asked.bundle)
+        if asked.promises:
+            require_other_forms(asked.bundle, embed, asked.options, context)
+            require_used_files(asked.bundle, embed, context=context)
     return found
 
 

@@ -31,6 +31,8 @@ class Placed:
     """A bundle in a folder of a device."""
 
     session: Session
+    directory: Path
+    """The bundle's here."""
     folder: str
     files_by: str
     """What compared its files with the manifest."""
@@ -47,7 +49,8 @@ def placed(bundle: Bundle, session: Session, *, context: BuildContext) -> Iterat
     folder = _made(session, name, size)
     try:
         _send(bundle, session, folder, size, context)
-        yield Placed(session=session, folder=folder, files_by=_compare(bundle, session, folder, size))
+        files_by = _compare(bundle, session, folder, size)
+        yield Placed(session=session, directory=bundle.directory, folder=folder, files_by=files_by)
     finally:
         _remove(session, folder, context)
 

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from edgepack.bundles.manifest import file_entry
 from edgepack.context import BuildContext
-from edgepack.device.placed import Placed
+from edgepack.device.placed import Placed, placed
 from edgepack.errors import FloorError
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.confined.limits import RunLimits
@@ -27,28 +29,43 @@ REFUSED = re.compile(
 
 
 def runner_on(
-    placed: Placed, *, environment: Mapping[str, str] | None = None, context: BuildContext
+    there: Placed, *, environment: Mapping[str, str] | None = None, context: BuildContext
 ) -> BundleRunner:
-    """Runner of the bundle's program where it was placed; the host compares as ever. The program sees ``environment``, too."""
+    """Runner of the bundle's program where it was placed; the host compares as ever. The program sees ``environment``, too.
+
+    A copy in which files were exchanged is placed beside it while it runs.
+    """
 
     def elsewhere(bundle: Bundle, command: Sequence[str | Path], input: str, limits: RunLimits) -> Ended:
-        return _run(placed, bundle, command, input, limits, environment or {})
+        if bundle.directory == there.directory:
+            return _run(there, bundle, command, input, limits, environment or {})
+        with placed(_listed(bundle), there.session, context=context) as copy:
+            return _run(copy, bundle, command, input, limits, environment or {})
 
     return BundleRunner(context=context, elsewhere=elsewhere)
 
 
+def _listed(copy: Bundle) -> Bundle:
+    """The copy with its files as they are in the manifest that is compared with what arrives; the program reads the other one."""
+    files = [
+        file_entry(copy.directory / file["path"], root=copy.directory, part=file["part"])
+        for file in copy.manifest["files"]
+    ]
+    return replace(copy, manifest={**copy.manifest, "files": files})
+
+
 def _run(
-    placed: Placed,
+    there: Placed,
     bundle: Bundle,
     command: Sequence[str | Path],
     input: str,
     limits: RunLimits,
     environment: Mapping[str, str],
 ) -> Ended:
-    session = placed.session
+    session = there.session
     words = [_there(bundle, word) for word in command]
     said = session.ask(
-        session.shell.program(placed.folder, words, limits.seconds, environment),
+        session.shell.program(there.folder, words, limits.seconds, environment),
         f"{bundle.name} ran",
         input=input.encode(),
         seconds=limits.seconds + GRACE,

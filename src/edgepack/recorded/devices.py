@@ -53,6 +53,8 @@ def render_devices(found: OnDevices) -> Group:
     for name, values in _rows(results).items():
         add_row(made, name, *values)
     lines: list[Table | Text] = [made] * bool(results)
+    said = dict.fromkeys(word for each in results for word in each.verification.said)
+    lines += [Text(f"said by its maker, compared with nothing: {'; '.join(said)}")] * bool(said)
     lines += [Text(f"{each.id}: {_outcome(each)}", style=_STYLES[each.status]) for each in results]
     if found.record is not None:
         lines.append(Text(f"record: {found.record}"))

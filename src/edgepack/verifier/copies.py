@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from edgepack.bundles.manifest import MANIFEST, file_entry, write_manifest
 from edgepack.context import BuildContext
-from edgepack.errors import CannotRunHere, EdgepackError, VerificationError
+from edgepack.errors import CannotRunHere, DeviceError, DiskFullError, EdgepackError, VerificationError
 from edgepack.files.store import disk_errors
 from edgepack.records.bundle import Bundle
 
@@ -48,6 +48,8 @@ def require_used_files(bundle: Bundle, embed: Embed, *, context: BuildContext) -
             _fill_with_zeros(copy / path)
         try:
             after = _answer(replace(bundle, directory=copy), embed, probe)
+        except (DeviceError, DiskFullError):
+            raise
         except (EdgepackError, CannotRunHere):
             continue  # as it must be
         if lowest_cosine(before, after) > SAME:

@@ -7,6 +7,7 @@ is what a device runs: this program, this library, this tokenizer.
 import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -23,10 +24,14 @@ from edgepack.foundry.proof.cpuid import replace_cpuid, replace_getauxval
 from edgepack.foundry.proof.emulator import find_system
 from edgepack.foundry.proof.harness import cpuid_hider, hiding, libembed_caller
 from edgepack.foundry.proof.prove import QUANTIZED_TOLERANCE, TOLERANCE, nearness, require_near
+from edgepack.models.ort.memory import limits_of_reading
+from edgepack.plugins.checks import forms_of
 from edgepack.records.bundle import Bundle
 from edgepack.records.runtime import LevelProof, Levels
+from edgepack.records.target import ModelOptions
 from edgepack.verifier.command import host_program
 from edgepack.verifier.copies import linked_copy
+from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.run import HEXADECIMAL
 
 GLIBC = "libc.so.6"
@@ -185,6 +190,39 @@ def _golden(bundle: Bundle) -> Known:
         tolerance=TOLERANCE.get(str(bundle.manifest["model"]["precision"]), QUANTIZED_TOLERANCE),
         digest=bundle.manifest["model"].get("vectors_sha256", ""),
     )
+
+
+def known_of(bundle: Bundle, embed: Embed, options: ModelOptions) -> Known:
+    """Vectors that the bundle has to give however it is run."""
+    texts = verification_texts()
+    vectors = embed(bundle, texts)
+    exact = digest_of(vectors) if "vectors_sha256" in bundle.manifest["model"] else ""
+    return Known(texts=texts, vectors=vectors, tolerance=options.min_processor_cosine, digest=exact)
+
+
+def limits_while_read(bundle: Bundle) -> AbstractContextManager[None]:
+    """Limits for what reads the bundle's files in this process. Where they are passed, ``ModelError`` is raised, or the process ended."""
+    return limits_of_reading(bundle.name, sum(int(file["size"]) for file in bundle.manifest["files"]))
+
+
+def require_other_forms(bundle: Bundle, embed: Embed, options: ModelOptions, context: BuildContext) -> None:
+    """Run what other devices than this host take of the bundle. Raises ``ProofError`` where a form fails or gives other vectors."""
+    with limits_while_read(bundle):
+        forms = forms_of(bundle, context=context)
+    known = known_of(bundle, embed, options) if forms else None
+    for name, files in forms.items():
+        assert known is not None
+        copy = replace(bundle, directory=linked_copy(bundle, "form-", context=context))
+        for path, content in files.items():
+            (copy.directory / path).unlink()
+            (copy.directory / path).write_bytes(content)
+        where = f"{bundle.name} ({name})"
+        try:
+            vectors = embed(copy, known.texts)
+        except ProofError as error:
+            raise ProofError(f"{where} does not run: {error.message}", hint=error.hint) from error
+        require_known(bundle, known, vectors, where=where)
+        context.note(f"the same vectors {name}")
 
 
 def require_golden(bundle: Bundle, embed: Embed) -> None:
