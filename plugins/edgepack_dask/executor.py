@@ -4,12 +4,15 @@ import logging
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from edgepack.api import MissingToolError, UsageError
+from edgepack.fetch.http import in_time
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -37,11 +40,13 @@ def start(scheduler: str | None, jobs: int | None) -> Iterator[Executor]:
         ) from error
     with ExitStack() as stack:
         cluster = stack.enter_context(_workers_here(jobs or 1)) if scheduler is None else None
+        connect, began = partial(Client, cluster or scheduler, timeout=SECONDS), time.monotonic()
         try:
-            client = stack.enter_context(Client(cluster or scheduler, timeout=SECONDS))
-        except (OSError, ValueError) as error:
+            # Dask waits for ever for the first word of what takes the connection, and raises what reading it raises.
+            client = stack.enter_context(in_time(connect, SECONDS, since=lambda: began))
+        except Exception as error:
             raise UsageError(
-                f"the Dask scheduler {scheduler} does not answer: {str(error).splitlines()[0]}",
+                f"the Dask scheduler {scheduler} does not answer: {(str(error) or type(error).__name__).splitlines()[0]}",
                 hint="name one that runs, e.g. --scheduler tcp://HOST:8786; `dask scheduler` starts one",
             ) from error
         try:

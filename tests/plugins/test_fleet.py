@@ -5,7 +5,11 @@ import hashlib
 import json
 import os
 import shutil
+import socket
+import struct
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -447,6 +451,35 @@ def test_workers_and_stores_that_there_are_none_of(
     assert message in caught.value.message
     assert hint in str(caught.value.hint)
     assert not (tmp_path / "dist").exists()
+
+
+@pytest.mark.parametrize(
+    "says", [b"", struct.pack("<QQ", 1, 1 << 40) + bytes(1000)], ids=["nothing", "garbage"]
+)
+def test_what_is_no_scheduler_does_not_answer(says: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong port, of what only listens, held a build for ever."""
+    from edgepack_dask import executor
+
+    monkeypatch.setattr(executor, "SECONDS", 1)
+    kept = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    kept.append(listener.accept()[0])
+                    kept[-1].sendall(says)
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        with (
+            pytest.raises(UsageError, match=f"the Dask scheduler {address} does not answer: "),
+            executor.start(address, None),
+        ):
+            pass
+        listener.shutdown(socket.SHUT_RDWR)
+    for connection in kept:
+        connection.close()
 
 
 def test_a_store_that_is_only_read_is_read(

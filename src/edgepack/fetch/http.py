@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-MAX_ANSWER = 64 << 20
+MAX_ANSWER = 8 << 20
 """Bytes that ``ask`` takes at most."""
 LONGEST = 300.0
 """Seconds until an answer begins, however many bytes come before, and until a short one has ended."""
