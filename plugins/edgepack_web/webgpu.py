@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from edgepack import api
 from edgepack.api import BuildContext, ModelOptions, ModelSource
 from edgepack.bundles.golden import golden_document
+from edgepack.files.store import digest_of_code
 from edgepack_web.npm.package import npm_package
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def on_gpu(source: ModelSource, *, context: BuildContext) -> OnGpu:
         onnx.save(stored_as_int8(onnx.load(plain.file)), folder / MODEL)
         (folder / GOLDEN).write_bytes(golden_document(folder / MODEL, source))
 
-    key = {"plain": str(plain.file.parent.name), "schema": "1"}
+    key = {"plain": str(plain.file.parent.name), "by": digest_of_code("edgepack_web", "bundles")}
     folder = context.store.cached("webgpu-model", key, make)
     return OnGpu(wasm=dist / WASM, glue=dist / GLUE, model=folder / MODEL, golden=folder / GOLDEN)
 
