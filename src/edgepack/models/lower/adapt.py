@@ -28,6 +28,8 @@ from edgepack.records.model import ModelSource
 
 OTHER_NAMES = {"input_mask": "attention_mask", "mask": "attention_mask", "segment_ids": "token_type_ids"}
 POSITIONS = "position_ids"
+TEXT_VECTORS = (OUTPUT, "dense_vecs")
+"""What exporters call a text's vector, the latter BGE-M3's, beside vectors of its tokens for another use."""
 TOKEN_VECTORS = ("last_hidden_state", "token_embeddings")
 """What exporters call one vector a token; asked for before other outputs of that shape."""
 NOT_A_TEXT_VECTOR = "pooler_output"
@@ -233,14 +235,16 @@ def _choose_output(outputs: Mapping[str, np.ndarray], source: ModelSource) -> st
 
 
 def _ranked(outputs: Mapping[str, np.ndarray], *, text_vectors: bool, head: bool) -> list[str]:
-    """Outputs of vectors, the likeliest first; without ``text_vectors`` those of tokens only, with ``head`` that of a head too."""
+    """Outputs of vectors, the likeliest first; without ``text_vectors`` those of tokens only, with ``head`` that of a head too.
+
+    Of outputs that say nothing by their names the graph's first comes first: what a model gives beside its vectors is behind them.
+    """
     vectors = [name for name, value in outputs.items() if value.ndim == 2 and text_vectors]
     tokens = [name for name, value in outputs.items() if value.ndim == 3]
     return [
-        *(name for name in (OUTPUT,) if name in vectors),
+        *(name for name in TEXT_VECTORS if name in vectors),
         *(name for name in TOKEN_VECTORS if name in tokens),
-        *tokens,
-        *(name for name in vectors if name != NOT_A_TEXT_VECTOR),
+        *(name for name in outputs if name in tokens or (name in vectors and name != NOT_A_TEXT_VECTOR)),
         *(name for name in vectors if head),
     ]
 

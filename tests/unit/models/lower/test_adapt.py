@@ -86,6 +86,24 @@ def test_the_pooler_is_not_taken_for_a_text_vector(bert: tuple[ModelSource, Any]
     assert "Tanh" not in {node.op_type for node in onnx.load(exported).graph.node}
 
 
+@pytest.mark.parametrize("names", [("dense_vecs", "colbert_vecs"), ("1234", "1235")])
+def test_tokens_vectors_behind_a_text_s_vector_are_for_another_use(
+    bert: tuple[ModelSource, Any], names: tuple[str, str]
+) -> None:
+    """BGE-M3's were pooled in the place of the vector of the text."""
+    source, model = bert
+    graph = vector_graph(source, source.directory / "graph", output=names[0])
+    hidden = next(node.output[0] for node in graph.graph.node if node.op_type == "LayerNormalization")
+    graph.graph.node.append(helper.make_node("Neg", [hidden], [names[1]], name="other"))
+    sizes = ["batch", "sequence", 32]
+    graph.graph.output.append(helper.make_tensor_value_info(names[1], TensorProto.FLOAT, sizes))
+    if names[0] == "dense_vecs":
+        graph.graph.output.reverse()
+    tokens = some_tokens()
+    vectors = onnx_vectors(adapted(source, graph), tokens)
+    np.testing.assert_allclose(vectors, expected_vectors(model, tokens, Pooling()), atol=1e-5)
+
+
 def test_weights_in_a_file_of_their_own_are_read(bert: tuple[ModelSource, Any]) -> None:
     source, model = bert
     graph = token_graph(source, source.directory / "graph")
