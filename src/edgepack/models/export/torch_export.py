@@ -4,8 +4,9 @@ Needs ``edgepack[export]``. Code that comes with a model is never run (``trust_r
 """
 
 import inspect
+import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,10 @@ def export_with_torch(source: ModelSource, destination: Path) -> Path:
     import torch
 
     with _quiet():
-        model = _load(source)
+        model, found = _load(source)
         names = _inputs(model, source)
         try:
+            _require_whole(model, found, names, source)
             with torch.no_grad():
                 # Long before short: BigBird's attention becomes a whole one for good with the first short text.
                 compared = [
@@ -48,6 +50,8 @@ def export_with_torch(source: ModelSource, destination: Path) -> Path:
                 ]
                 _trace(model, names, destination)
                 difference = _difference(destination, compared)
+        except UnsupportedModelError:
+            raise
         except Exception as error:  # the tracer raises whatever the model's code does
             raise _refused(source, f"cannot be exported: {_first_line(error)}") from error
     if not difference <= LARGEST_DIFFERENCE:
@@ -55,15 +59,17 @@ def export_with_torch(source: ModelSource, destination: Path) -> Path:
     return destination
 
 
-def _load(source: ModelSource) -> Any:
-    """The model as a module whose forward takes tensors by position and gives token vectors."""
+def _load(source: ModelSource) -> tuple[Any, Mapping[str, Iterable[str]]]:
+    """The model as a module whose forward takes tensors by position and gives token vectors; and what of its weights was not found, or
+    had no place."""
     import torch
     from transformers import AutoModel, T5EncoderModel
 
     kind = T5EncoderModel if source.config.get("model_type") in ("t5", "mt5") else AutoModel
     try:
-        inner: Any = kind.from_pretrained(
+        loaded: Any = kind.from_pretrained(
             source.directory,
+            output_loading_info=True,
             local_files_only=True,
             trust_remote_code=False,
             attn_implementation="eager",
@@ -75,6 +81,8 @@ def _load(source: ModelSource) -> Any:
             source, f"cannot be loaded by transformers as {family}: {_first_line(error)}"
         ) from error
 
+    inner, found = loaded
+
     class TokenVectors(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         def __init__(self) -> None:
             super().__init__()
@@ -85,7 +93,39 @@ def _load(source: ModelSource) -> Any:
             return self.inner(**named, return_dict=True).last_hidden_state
 
     # Tracing leaves a module in the mode that it found the outermost one in.
-    return TokenVectors().eval()
+    return TokenVectors().eval(), found
+
+
+def _require_whole(
+    model: Any, found: Mapping[str, Iterable[str]], names: list[str], source: ModelSource
+) -> None:
+    """Raise ``UnsupportedModelError`` for weights that are not those of the model that config.json describes."""
+    if absent := _absent(model, found["missing_keys"], names):
+        raise _refused(source, f"lacks {absent}: transformers fills it with numbers of chance")
+    if beyond := _beyond(model.inner, found["unexpected_keys"]):
+        raise _refused(source, f"has {beyond}, of a layer more than its config.json says")
+
+
+def _absent(model: Any, missing: Iterable[str], names: list[str]) -> str | None:
+    """A tensor that the weights lack and vectors depend on: those of a pooler do not, and tables of sines are not learnt."""
+    import torch
+
+    there = dict(model.inner.named_parameters())
+    absent = [name for name in sorted(missing) if name in there and there[name].requires_grad]
+    if not absent:
+        return None
+    total = model(*_batch(names, lengths=(9, 2)).values()).sum()
+    used = torch.autograd.grad(total, [there[name] for name in absent], allow_unused=True)
+    return next((name for name, slope in zip(absent, used, strict=True) if slope is not None), None)
+
+
+def _beyond(inner: Any, names: Iterable[str]) -> str | None:
+    """A tensor of the weights that is like one of the model's, of another layer."""
+    alike = {re.sub(r"\d+", "0", name) for name, _ in inner.named_parameters()}
+    own = f"{inner.base_model_prefix}."
+    return next(
+        (name for name in sorted(names) if re.sub(r"\d+", "0", name.removeprefix(own)) in alike), None
+    )
 
 
 def _inputs(model: Any, source: ModelSource) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.numpy import load_file, save_file
 from tests.support.berts import onnx_vectors, source_of
 from tests.support.families import tokens_of, write_family
 from tests.support.installed import export_onnx
@@ -105,6 +106,30 @@ def test_what_is_another_graph_for_long_texts_or_sees_no_padding_is_refused(tmp_
     source, _ = write_other(tmp_path / "fnet", "fnet")
     with pytest.raises(UnsupportedModelError, match="cannot be exported"):
         export_onnx(source, tmp_path / "fnet.onnx")
+
+
+def test_weights_that_are_not_all_there_or_more_than_config_says_are_refused(tmp_path: Path) -> None:
+    """transformers draws what is not there: other vectors on each machine, of one embedder id."""
+    source, _ = write_other(tmp_path / "model", "electra")
+    file = source.directory / SAFETENSORS
+    whole = load_file(file)
+    one = "encoder.layer.1.attention.self.value.weight"
+    for tensors, layers, words in (
+        ({name: each for name, each in whole.items() if name != one}, 2, f"lacks {one}"),
+        (whole, 3, r"lacks encoder\.layer\.2"),
+        (whole, 1, r"has encoder\.layer\.1.*, of a layer more"),
+    ):
+        save_file(tensors, file, {"format": "pt"})
+        config = {**source.config, "num_hidden_layers": layers}
+        write_json(source.directory / "config.json", config)
+        with pytest.raises(UnsupportedModelError, match=words):
+            export_onnx(replace(source, config=config), tmp_path / "model.onnx")
+    # No vector of a token reads a pooler, and no encoder a head.
+    bert, _ = write_other(tmp_path / "other", "rembert")
+    file = bert.directory / SAFETENSORS
+    tensors = {name: each for name, each in load_file(file).items() if not name.startswith("pooler")}
+    save_file({**tensors, "cls.predictions.bias": np.zeros(60, np.float32)}, file, {"format": "pt"})
+    assert export_onnx(bert, tmp_path / "model.onnx").exists()
 
 
 def test_more_layers_than_tensors_are_not_begun_with(tmp_path: Path) -> None:
