@@ -22,6 +22,7 @@ from edgepack.files.elf import interpreter
 from edgepack.files.store import Store, default_root
 from edgepack.plugins.context import host_context
 from edgepack.verifier.confined import found as find_module
+from edgepack.verifier.confined import launcher
 from edgepack.verifier.confined import program as program_module
 from edgepack.verifier.confined import sandbox as module
 from edgepack.verifier.confined.found import find_sandbox
@@ -365,6 +366,15 @@ def test_memory_that_is_no_process_s_is_limited_too(run: Run, what: str) -> None
     limits = RunLimits(resident=60 << 20)
     done = run(f"exec {PYTHON} -c '{script}'", limits=limits)
     assert done.passed == "memory"
+
+
+def test_a_thread_that_has_just_ended_hides_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process's first thread has ended, and the others take turns."""
+    process = launcher.Process(str(os.getpid()))
+    assert (usual := process.memory())[0] > 1000
+    process.ended, process.threads = True, 3
+    monkeypatch.setattr(os, "listdir", lambda path: ["1", str(os.getpid()), "999999999"])
+    assert process.memory()[0] > usual[0] / 2
 
 
 CALLS = """

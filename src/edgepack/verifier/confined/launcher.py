@@ -98,17 +98,21 @@ class Process:
         """Resident pages, and those of them that are of no file and nobody else's."""
         place = f"/proc/{self.number}"
         places = [place]
-        most = (0, 0)
         try:
             if self.ended and self.threads > 1:
-                places = [f"{place}/task/{each}" for each in os.listdir(f"{place}/task")]
-            for each in places:
-                with open(f"{each}/statm", "rb") as stream:
-                    _, resident, shared, *_ = map(int, stream.read().split())
-                most = max(most, (resident, resident - shared))
+                # The youngest first: each has all that the process has, and the others may take turns in ending.
+                places = [f"{place}/task/{each}" for each in reversed(os.listdir(f"{place}/task"))]
         except OSError:  # it has just ended
             pass
-        return most
+        for each in places:
+            try:
+                with open(f"{each}/statm", "rb") as stream:
+                    _, resident, shared, *_ = map(int, stream.read().split())
+            except OSError:
+                continue
+            if resident:
+                return resident, resident - shared
+        return 0, 0
 
 
 FULL = (28, 122)
