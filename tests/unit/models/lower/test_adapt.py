@@ -95,7 +95,7 @@ def test_tokens_vectors_behind_a_text_s_vector_are_for_another_use(
     graph = vector_graph(source, source.directory / "graph", output=names[0])
     hidden = next(node.output[0] for node in graph.graph.node if node.op_type == "LayerNormalization")
     graph.graph.node.append(helper.make_node("Neg", [hidden], [names[1]], name="other"))
-    sizes = ["batch", "sequence", 32]
+    sizes: list[str | int | None] = ["batch", "sequence", 32]
     graph.graph.output.append(helper.make_tensor_value_info(names[1], TensorProto.FLOAT, sizes))
     if names[0] == "dense_vecs":
         graph.graph.output.reverse()
