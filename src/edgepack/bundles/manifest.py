@@ -320,7 +320,12 @@ def open_bundle(directory: Path) -> Bundle:
     for name, file in listed.items():
         _check_file(directory, name, file)
         if file["mode"] == LINK:
-            _check_link(directory, name, folders)
+            _check_link(directory, name)
+    for name in sorted(folders):
+        if name != "." and (directory / name).is_symlink():
+            raise BundleError(
+                f"{directory}: {name} is a link, with files of the manifest behind it", hint=REMAKE
+            )
     for path in (directory, *sorted(directory.rglob("*"))):
         _check_present(directory, path, known=listed.keys() | folders | {MANIFEST, SIGNATURE})
     return Bundle(directory=directory, manifest=manifest)
@@ -479,14 +484,12 @@ def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
         raise BundleError(f"{directory}: {name} is no longer executable", hint=f"chmod 755 {path}")
 
 
-def _check_link(directory: Path, name: str, folders: Set[str]) -> None:
+def _check_link(directory: Path, name: str) -> None:
     """Check a link, of which the manifest says what it is called: what it leads to has to be in the bundle, where it was checked."""
     try:
         leads = (directory / name).resolve(strict=True)
     except (OSError, RuntimeError) as error:  # a loop is a RuntimeError before Python 3.13
         raise BundleError(f"{directory}: {name} is a link that leads nowhere", hint=REMAKE) from error
-    if name in folders:
-        raise BundleError(f"{directory}: {name} is a link, with files of the manifest behind it", hint=REMAKE)
     if not leads.is_relative_to(directory.resolve()):
         raise BundleError(f"{directory}: {name} is a link that leads out of the bundle", hint=REMAKE)
 
@@ -507,7 +510,8 @@ def _check_present(directory: Path, path: Path, *, known: Set[str]) -> None:
     if name not in known:
         raise BundleError(
             f"{directory}: {name} is not in the manifest",
-            hint="remove it, or make the bundle again with edgepack bundle",
+            hint="remove it, or make the bundle again with edgepack bundle"
+            + "; with PYTHONPYCACHEPREFIX=/tmp, Python leaves none there" * ("__pycache__" in name),
         )
     mode = path.lstat().st_mode
     if stat.S_ISREG(mode) and _CAPABILITY in _attributes(path):

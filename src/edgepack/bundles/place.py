@@ -22,6 +22,8 @@ UNFINISHED = ".unfinished"
 REPLACED = ".replaced"
 """Whole, and perhaps the only copy: where folders cannot be exchanged, the old one is called that for a moment."""
 HELD = ".lock"
+LEFT = re.compile(r"(^|/)(__pycache__/[^/]+\.pyc|\.DS_Store|Thumbs\.db|desktop\.ini)$")
+"""Files that Python and desktops leave wherever they have been, which are nobody's work."""
 _MADE_UP = "-[a-z0-9_]{8}"
 """A pattern of what ``tempfile`` puts behind a name."""
 
@@ -168,7 +170,7 @@ def require_free(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) -
         )
     for path in sorted(destination.rglob("*")):
         name = path.relative_to(destination).as_posix()
-        if name not in own and (path.is_symlink() or not path.is_dir()):
+        if name not in own and not LEFT.search(name) and (path.is_symlink() or not path.is_dir()):
             raise OutputError(
                 f"{destination} is {kind.name} and holds {name}, which is no part of it, so it is not replaced",
                 hint="move that file elsewhere, or name another folder",

@@ -236,6 +236,14 @@ def test_an_empty_folder_is_noticed(bundle: Bundle) -> None:
         open_bundle(bundle.directory)
 
 
+def test_a_folder_that_is_a_link_is_noticed(bundle: Bundle, tmp_path: Path) -> None:
+    """Its files were those of the manifest, signed, and lay where anybody could write."""
+    (bundle.directory / "lib").rename(tmp_path / "elsewhere")
+    (bundle.directory / "lib").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BundleError, match="lib is a link, with files of the manifest behind it"):
+        open_bundle(bundle.directory)
+
+
 def test_a_linked_manifest_is_noticed(bundle: Bundle, tmp_path: Path) -> None:
     manifest = bundle.directory / "manifest.json"
     manifest.rename(tmp_path / "elsewhere.json")

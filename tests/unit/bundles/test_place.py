@@ -142,6 +142,9 @@ def test_a_bundle_with_which_somebody_keeps_files_of_their_own_is_not_replaced(
     listed = [{"path": "model/model.bin"}, {"path": "gone"}, {"path": 1}]
     (bundle / "manifest.json").write_text(json.dumps({"schema": 1, "target": "old", "files": listed}))
     (bundle / "signature.sigstore.json").write_text("damaged")
+    for left in ("model/__pycache__/edgepack_bundle.cpython-311.pyc", ".DS_Store", "model/Thumbs.db"):
+        (bundle / left).parent.mkdir(exist_ok=True)
+        (bundle / left).write_text("left by Python, or a desktop")
     name, _, link = mine.partition(" -> ")
     (bundle / name).parent.mkdir(exist_ok=True)
     (bundle / name).symlink_to(link) if link else (bundle / name).write_text("mine")
