@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _STATES = {
     **dict.fromkeys(("✓", "ready", "made", "up"), "green"),
     **dict.fromkeys(("✗", "broken", "failed"), "red"),
-    **dict.fromkeys(("missing", "deprecated", "disabled", "to", "below"), "yellow"),
+    **dict.fromkeys(("missing", "deprecated", "disabled", "to", "said", "below"), "yellow"),
 }
 """First word of a state → its colour: *up to date*, *to be made*, *below the gate*."""
 

@@ -99,7 +99,7 @@ def test_a_fleet_with_killed_workers_is_what_one_machine_makes(tmp_path: Path) -
     assert said["first"]["workers killed"] == 1
     assert said["first"]["states"] == {"made": 9}
     assert said["second"]["states"] == {"from the store": 9} and said["second"]["compiled"] == []
-    assert said["up to date"]["states"] == {"up to date": 9}
+    assert said["up to date"]["states"] == {"said to be up to date": 9}, "a store without a secret"
     assert said["one machine"]["states"] == {"made": 3} and not said["one machine"]["files that differ"]
     assert not said["same"]["files that differ"]
     assert said["sharded"]["states"] == {"made": 3} and not said["sharded"]["files that differ"]

@@ -16,6 +16,7 @@ from edgepack import python_api
 from edgepack.bundles.manifest import open_bundle
 from edgepack.bundles.place import held_place
 from edgepack.console import Story
+from edgepack.files.store import digest_tree
 from edgepack.project.state_file import REMEMBERED
 from edgepack.signing.keys import load_private, load_public, new_keys
 from edgepack.signing.signatures import require_signed_file, sign_bundle
@@ -72,8 +73,33 @@ def test_what_changed_is_made_and_nothing_else(states: Callable[..., dict[str, s
     (tmp_path / "one" / "config.json").write_text(json.dumps({**config, "layer_norm_eps": 1e-5}))
     assert states() == {"one": "made", "none": "failed", "two": "made"}
     (tmp_path / "dist" / REMEMBERED).write_text('{"one-kiosk-one": 1}')
-    assert set(states(dry_run=True).values()) == {"to be made", "failed"}
+    assert set(states(dry_run=True).values()) == {"failed"}, "nobody knows whose they are"
     assert states(force=True)["two"] == "made"
+
+
+def test_a_bundle_that_no_build_of_a_project_has_made_is_not_replaced(
+    states: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    """A signed release of `edgepack bundle` was gone, with its archive and signatures."""
+    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
+    bundle = tmp_path / "dist/one-kiosk-one"
+    made = python_api.bundle(tmp_path / "one", target="kiosk-one", output=tmp_path / "dist", offline=True)
+    assert Path(made.path) == bundle
+    release = digest_tree(tmp_path / "dist")
+    assert states() == states(dry_run=True) == {"one": "failed"}
+    (result,) = python_api.build(tmp_path / "edgepack.toml", offline=True)
+    assert "exists, and no build of a project has made it, so it is not replaced" in str(result.error)
+    assert digest_tree(tmp_path / "dist") == release
+    assert states(force=True) == {"one": "made"}
+    # It is another one than was remembered; or its archive alone is there.
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    (bundle / "manifest.json").write_text(json.dumps({**manifest, "version": "7.0"}))
+    assert states() == {"one": "failed"}
+    shutil.rmtree(bundle)
+    assert states() == {"one": "made"}
+    shutil.rmtree(bundle)
+    (tmp_path / "dist" / REMEMBERED).unlink()
+    assert states() == {"one": "failed"}
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """What a build made, and the names that it has in the output."""
 
 import os
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -81,11 +82,35 @@ def _packages_named(report: Path) -> set[str]:
     return set()
 
 
-def withdraw(files: Iterable[Path]) -> None:
-    """Remove what lies beside the bundle that is about to be replaced."""
-    for path in files:
-        path.unlink(missing_ok=True)
-        signature_of(path).unlink(missing_ok=True)
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+@contextmanager
+def withdrawn(files: Iterable[Path], directory: Path) -> Iterator[None]:
+    """Put aside what lies beside a bundle that is about to be replaced, and back where the block fails and that bundle is still there.
+
+    After a kill, too, none of it is beside another bundle; the next build removes it (``placed_beside``).
+    """
+    before = _identity(directory)
+    aside: list[tuple[Path, Path]] = []
+    try:
+        for path in (each for file in files for each in (file, signature_of(file))):
+            if path.is_symlink() or path.is_file():
+                aside.append((path, path.with_name(f".{path.name}-{secrets.token_hex(4)}")))
+                path.rename(aside[-1][1])
+        yield
+    except BaseException:
+        for path, place in aside:
+            if os.path.lexists(place):
+                place.rename(path) if _identity(directory) == before else place.unlink()
+        raise
+    for _, place in aside:
+        place.unlink(missing_ok=True)
 
 
 def hand_over(outcome: Outcome, key: PrivateKey | None, context: HostContext) -> None:

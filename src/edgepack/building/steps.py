@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from edgepack.building.order import Order
-from edgepack.building.outcome import Outcome, report_file_of, require_no_other, require_own, withdraw
+from edgepack.building.outcome import Outcome, report_file_of, require_no_other, require_own, withdrawn
 from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.assemble import assemble
 from edgepack.bundles.golden import with_exact_vectors
@@ -229,5 +229,5 @@ def pack_up(order: Order, parts: Parts, found: Verified, destination: Path, besi
     )
     if order.force:
         require_own((destination.with_name(each.file) for each in packages), destination)
-        withdraw((outcome.report_file, *outcome.sent))
+        beside.enter_context(withdrawn((outcome.report_file, *outcome.sent), destination))
     return outcome

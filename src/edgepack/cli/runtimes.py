@@ -209,7 +209,8 @@ def fits(library: Path, model: Path, as_json: bool) -> None:
     if found.reason:
         raise MismatchError(found.reason, hint="convert the model for this ONNX Runtime, or use another one")
     if not as_json:
-        how = "" if not found.version else ", and ran on it" if found.ran else ", and loads on it"
+        tried = ", and ran on it" if found.ran else ", and loads on it"
+        how = tried if found.version else ", as the operators listed beside it say"
         say(f"{model.name} fits {library.name}{how}")
 
 

@@ -28,7 +28,7 @@ _OWN = Path(__file__).parents[1]
 _PYTHONS_OWN = "__pycache__"
 """What Python writes beside modules that it imports; it holds that against them itself."""
 _REFUSALS = frozenset(
-    {errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.EFBIG, errno.EXDEV}
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.EFBIG, errno.EXDEV, errno.EBUSY}
     | {errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY, errno.ELOOP, errno.ENAMETOOLONG}
 )
 """What the system says of places that cannot be written, or hold something else than they should."""

@@ -27,10 +27,10 @@ from edgepack.plugins.checks import AXIS as CHECKS
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.plugins.entry_points import OURS
 from edgepack.plugins.host import plugins_of_process
-from edgepack.project.jobs import Job, Result, failed
+from edgepack.project.jobs import Job, Result, State, failed
 from edgepack.project.matrix import Cell
 from edgepack.project.remote_results import KIND, offer, take
-from edgepack.project.state_file import is_up_to_date, memory_of, remember
+from edgepack.project.state_file import is_up_to_date, memory_of, remember, require_known
 from edgepack.project.stores import open_shared
 from edgepack.recipes.prepare import texts_of
 from edgepack.recipes.registry import key_of_passes, passes_for
@@ -89,20 +89,25 @@ def _make(order: Job, *, context: HostContext) -> Result:
         packagers = packagers_of(target, context)
         key = key_of_cell(source, target, context)
         done = Result(label=cell.label, state="to be made", seconds=0.0, path=place, key=key)
-        if order.claims is not None and _is_up_to_date(place, key, order, context=context):
-            done = replace(done, state="up to date")
+        stays = _stays(place, key, order, context=context) if order.claims is not None else None
+        if stays is not None:
+            done = replace(done, state=stays)
         elif not order.force and taken is not None and taken.has(KIND, key):
             done = replace(done, state="in the store")
         context.note(done.state)
-    if order.dry_run or done.state == "up to date":
+        if stays is None and order.claims is not None and not order.force:
+            require_known(place)
+    if order.dry_run or stays is not None:
         return done
     if done.state == "in the store" and (
         order.claims is None or take(place, key, packagers=packagers, shared=_there(taken), context=context)
     ):
         return replace(done, state="from the store")
     outcome = pipeline.build(target, model=cell.wanted.model, output=output, force=True, context=context)
-    _require_made_of(outcome, key, source, target, context)
     memory = memory_of(key, outcome)
+    # It may be replaced, whatever it was made of.
+    remember(outcome.bundle.directory, {**memory, "key": ""})
+    _require_made_of(outcome, key, source, target, context)
     remember(outcome.bundle.directory, memory)
     kept = shared is not None and offer(outcome.bundle.directory, memory, shared=shared, context=context)
     if order.claims is None and not kept:
@@ -133,8 +138,10 @@ def settle(result: Result, order: Job, *, context: HostContext) -> Result:
     if result.path is None or result.state == "failed":
         return result
     _claim(result.path, order)
-    if _is_up_to_date(result.path, result.key, order, context=context):
-        return replace(result, state="up to date")
+    if (stays := _stays(result.path, result.key, order, context=context)) is not None:
+        return replace(result, state=stays)
+    if not order.force:
+        require_known(result.path)
     shared = open_shared(str(order.store), context=context)
     packagers = packagers_of(target_of(order.cell, context), context)
     made = result.state == "made"
@@ -146,12 +153,14 @@ def settle(result: Result, order: Job, *, context: HostContext) -> Result:
     return result
 
 
-def _is_up_to_date(place: Path, key: str, order: Job, *, context: HostContext) -> bool:
-    """Whether a bundle may stay; with a signature of ours, too, which says who made it."""
+def _stays(place: Path, key: str, order: Job, *, context: HostContext) -> State | None:
+    """State as which a bundle may stay, ``None`` where it may not; with a signature of ours, too, which says who made it."""
     if order.force or not is_up_to_date(place, key, context.plugins()):
-        return False
-    record = record_beside(place, store=context.store) if order.signed else None
-    return not order.signed or (record is not None and record.said_by.counts)
+        return None
+    record = record_beside(place, store=context.store)
+    if record is not None and record.said_by.counts:
+        return "up to date"
+    return None if order.signed else "said to be up to date"
 
 
 def _there(shared: SharedStore | None) -> SharedStore:

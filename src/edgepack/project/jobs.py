@@ -8,7 +8,10 @@ from edgepack.errors import EdgepackError
 from edgepack.project.matrix import Cell
 from edgepack.records.report import Report
 
-State = Literal["made", "from the store", "up to date", "to be made", "in the store", "failed"]
+State = Literal[
+    "made", "from the store", "up to date", "said to be up to date", "to be made", "in the store", "failed"
+]
+"""*Said to be up to date* is what was made elsewhere: whoever wrote it may have written of what."""
 
 
 @dataclass(frozen=True, kw_only=True)

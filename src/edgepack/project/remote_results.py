@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from edgepack.building.outcome import files_beside, report_file_of, require_own, withdraw
+from edgepack.building.outcome import files_beside, report_file_of, require_own, withdrawn
 from edgepack.bundles.archive import archive_of, unpack_bundle
 from edgepack.bundles.manifest import digest, open_bundle
 from edgepack.bundles.packages import Packagers
@@ -124,7 +124,7 @@ def _place(unpacked: Path, work: Path, memory: Mapping[str, Any], folder: Path) 
         for file in files:
             shutil.copyfile(work / file.name, beside.enter_context(placed_beside(file)))
         _copy_tree(unpacked, place)
-        withdraw(files)
+        beside.enter_context(withdrawn(files, folder))
     remember(folder, memory)
 
 

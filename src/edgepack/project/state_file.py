@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.building.outcome import Outcome, files_beside
-from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
+from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle, read_manifest
 from edgepack.bundles.place import held_place, placed_beside
-from edgepack.errors import BundleError
+from edgepack.errors import BundleError, OutputError
 from edgepack.files.folder import is_below, named_path
 from edgepack.files.store import sha256_of
 from edgepack.plugins.host import PluginHost
@@ -61,6 +62,25 @@ def is_up_to_date(folder: Path, key: str, host: PluginHost) -> bool:
         return _is_as_made(folder, known) and digest(bundle) == known["digest"] and holds_installed(bundle)
     except BundleError:
         return False
+
+
+def require_known(folder: Path) -> None:
+    """Raise ``OutputError`` where something lies at a bundle's place that no build of a project has laid there, as far as it has remembered."""
+    known = _remembered(folder.parent).get(folder.name)
+    there = next((path for path in (folder, *files_beside(folder)) if os.path.lexists(path)), None)
+    if there is None or (known is not None and (there != folder or _digest_of(folder) == known["digest"])):
+        return
+    raise OutputError(
+        f"{there} exists, and no build of a project has made it, so it is not replaced",
+        hint="--force replaces a bundle; or name another `output`",
+    )
+
+
+def _digest_of(folder: Path) -> str | None:
+    try:
+        return digest(Bundle(directory=folder, manifest=read_manifest(folder)))
+    except BundleError:
+        return None
 
 
 def holds_installed(bundle: Bundle) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from edgepack.bundles.place import FolderKind, placed_folder, require_free
 from edgepack.context import BuildContext
 from edgepack.errors import OutputError, UnsupportedModelError
+from edgepack.files.folder import named_path
 from edgepack.files.store import disk_errors
 from edgepack.models.graph.external_weights import load_graph
 from edgepack.models.ort.convert import Level, convert_to_ort, save_optimized
@@ -56,6 +57,7 @@ def quantize_model(
     ``OutputError`` when the folder holds anything else or cannot be written to.
     """
     _require_embeddings(source)
+    folder = named_path(folder)
     require_free(folder, force=True, kind=MADE_HERE)
     if folder.exists() and folder.samefile(source.directory):
         raise OutputError(f"{folder} holds the input model", hint="name another folder with --output")

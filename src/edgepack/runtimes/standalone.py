@@ -25,6 +25,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import PluginHost
 from edgepack.recipes.prepare import prepare_model
 from edgepack.recipes.registry import passes_of
+from edgepack.records.model import PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import Fit, LevelProof, Levels, RuntimeArtifact, RuntimeKind
 from edgepack.records.target import ModelOptions, Pass
@@ -135,6 +136,7 @@ def make_library(
             source = ingest(name, context=context)
         with story.step("prepare"):
             prepared.append(prepare_model(source, options=options.model, context=context))
+        _require_names_apart(prepared)
     with story.step("runtime"):
         needs = union(required(model.needs) for model in prepared)
         runtime = platform.reduce(needs, options.runtime, context=context)
@@ -143,9 +145,21 @@ def make_library(
         _lay_library(runtime, runtime.provides or needs, folder)
         platform.lay(runtime, folder, context=context)
         for model in prepared:
-            short = model.source.name.rpartition("/")[2]
-            shutil.copyfile(model.file, folder / f"{short}-{model.precision}{model.file.suffix}")
+            shutil.copyfile(model.file, folder / _name_of(model))
     return Library(runtime=runtime, file=runtime.file, operators=needs, proofs=tuple(worst_by_level(proofs)))
+
+
+def _name_of(model: PreparedModel) -> str:
+    return f"{model.source.name.rpartition('/')[2]}-{model.precision}{model.file.suffix}"
+
+
+def _require_names_apart(models: Sequence[PreparedModel]) -> None:
+    """Raise ``UsageError`` where two models' files would be one."""
+    names = [_name_of(model) for model in models]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(
+            f"two models would be written as {twice[0]}", hint="rename one of their folders, or name it once"
+        )
 
 
 def worst_by_level(proofs: Iterable[Iterable[LevelProof]]) -> Iterator[LevelProof]:
@@ -180,7 +194,7 @@ def fit(library: Path, model: Path, *, platform: RuntimePlatform, context: HostC
     """Whether a library runs a model, and which operator kernels it lacks.
 
     What lies beside the library says it for a model in ORT format; where nothing does, and for ONNX models, the model
-    is tried. Raises ``BundleError`` for what is not an ONNX Runtime, ``ModelError`` for what is not a model.
+    is tried. Raises ``BundleError`` for what is tried and is no ONNX Runtime, ``ModelError`` for what is not a model.
     """
     if not library.is_file():
         raise BundleError(

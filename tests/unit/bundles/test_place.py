@@ -1,5 +1,6 @@
 """A folder appears whole or not at all, whatever happens to the process that makes it."""
 
+import errno
 import fcntl
 import json
 import os
@@ -8,11 +9,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from edgepack.building.outcome import withdrawn
 from edgepack.bundles import place
 from edgepack.bundles.place import held_place, placed_beside, placed_folder
 from edgepack.errors import OutputError
@@ -295,6 +297,42 @@ def test_what_a_killed_build_left_of_a_file_beside_a_bundle_is_removed(tmp_path:
     with placed_beside(tmp_path / "a.tar.zst") as temporary:
         temporary.write_text("whole")
     assert names_in(tmp_path) == sorted([*others, "a.tar.zst"])
+
+
+@pytest.mark.parametrize("fails", ["exchange", "remove", ""])
+def test_what_lies_beside_a_bundle_is_that_bundle_s_whatever_replacing_it_fails_at(
+    fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old archive was gone and the old folder stayed, where that was a mount point."""
+    make(tmp_path / "a", "old")
+    archive, signature = tmp_path / "a.tar.zst", tmp_path / "a.tar.zst.sigstore.json"
+    for file in (archive, signature):
+        file.write_text("old")
+
+    def fail(*said: object, **how: object) -> None:
+        monkeypatch.undo()
+        raise OSError(errno.EBUSY, "Device or resource busy") if fails == "exchange" else KeyboardInterrupt
+
+    if fails:
+        monkeypatch.setattr(*{"exchange": (place, "exchange"), "remove": (shutil, "rmtree")}[fails], fail)
+    failed = {
+        "exchange": pytest.raises(OutputError, match="busy"),
+        "remove": pytest.raises(KeyboardInterrupt),
+    }
+    with (
+        failed.get(fails, nullcontext()),
+        ExitStack() as beside,
+        placed_folder(tmp_path / "a", force=True) as folder,
+    ):
+        (folder / "manifest.json").write_text(manifest("new"))
+        beside.enter_context(placed_beside(archive)).write_text("new")
+        beside.enter_context(withdrawn([archive, tmp_path / "a.report.json"], tmp_path / "a"))
+        assert names_in(tmp_path) != ["a", archive.name, signature.name]
+    old = fails == "exchange"
+    assert (tmp_path / "a/manifest.json").read_text() == manifest("old" if old else "new")
+    beside_it = {"exchange": [archive.name, signature.name], "remove": [], "": [archive.name]}[fails]
+    assert names_in(tmp_path) == ["a", *beside_it]
+    assert {(tmp_path / name).read_text() for name in beside_it} <= {"old" if old else "new"}
 
 
 def test_an_interrupt_before_the_folder_is_locked_leaves_nothing(

@@ -93,7 +93,7 @@ def test_what_a_worker_has_just_made_may_hold_another_python(
     asked = list[bool]()
     states: tuple[State, ...] = ("made", "in the store")
     monkeypatch.setattr(build_cell, "_claim", lambda path, order: None)
-    monkeypatch.setattr(build_cell, "_is_up_to_date", lambda *said, context: False)
+    monkeypatch.setattr(build_cell, "_stays", lambda *said, context: None)
     monkeypatch.setattr(build_cell, "open_shared", lambda url, *, context: None)
     monkeypatch.setattr(build_cell, "packagers_of", lambda target, context: [])
     monkeypatch.setattr(build_cell, "target_of", lambda cell, context: None)
@@ -162,15 +162,18 @@ def test_what_is_made_of_files_that_were_changed_meanwhile_is_not_remembered(
 
         return build
 
-    monkeypatch.setattr(build_cell, "memory_of", lambda key, outcome: {})
-    monkeypatch.setattr(build_cell, "remember", lambda folder, memory: remembered.append("remembered"))
+    monkeypatch.setattr(build_cell, "memory_of", lambda key, outcome: {"key": key})
+    monkeypatch.setattr(build_cell, "remember", lambda folder, memory: remembered.append(memory["key"]))
     config = tmp_path / "tiny/config.json"
     for number, changed in enumerate((None, config, texts)):
         texts.write_text("a cat\n")
         monkeypatch.setattr(pipeline, "build", made_of(changed))
         done = make_cell(order(number), context=context)
         assert done.state == ("failed" if changed else "made"), done.error
-    assert remembered == ["remembered"] and "was changed while tiny was made" in str(done.error)
+    assert [key != "" for key in remembered] == [False, True, False, False], (
+        "under no key, but ours to replace"
+    )
+    assert "was changed while tiny was made" in str(done.error)
 
 
 def test_another_edition_of_the_same_version_makes_another_bundle(

@@ -222,6 +222,19 @@ def test_a_model_with_which_somebody_keeps_files_of_their_own_is_left_alone(
     assert names(tmp_path / "small") == FILES | {"model.onnx", "1_Pooling/notes.txt"}
 
 
+def test_the_current_folder_is_a_place_for_a_model(
+    folder: Path, tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small").mkdir()
+    monkeypatch.chdir(tmp_path / "small")
+    source = ingest(str(folder), context=context)
+    _, file = quantize_model(
+        source, Path(), options=ModelOptions(recipe="fp32", format="onnx"), context=context
+    )
+    assert file == tmp_path / "small/model.onnx"
+    assert names(tmp_path / "small") == FILES | {"model.onnx"}
+
+
 def test_the_model_that_is_read_is_not_replaced(folder: Path, tmp_path: Path, context: HostContext) -> None:
     quantized(folder, tmp_path / "small", context)
     with pytest.raises(OutputError, match="holds the input model"):

@@ -84,6 +84,31 @@ def test_files_that_are_not_there(tmp_path: Path, context: HostContext) -> None:
         )
 
 
+def test_two_models_that_would_be_one_file_are_refused(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one's file was the second's, which was proved."""
+
+    def prepared(source: Any, **how: object) -> Any:
+        return SimpleNamespace(source=source, precision="int8", file=Path("model.ort"))
+
+    def found(name: str, *, context: HostContext) -> Any:
+        return SimpleNamespace(name=name)
+
+    monkeypatch.setattr("edgepack.runtimes.standalone.ingest", found)
+    monkeypatch.setattr("edgepack.runtimes.standalone.prepare_model", prepared)
+    platform = find_platform(LibraryOptions().runtime.platform, load_plugins().extensions("platform"))
+    with pytest.raises(UsageError, match=r"two models would be written as e5-int8\.ort"):
+        make_library(
+            ("a/e5", "b/e5"),
+            options=LibraryOptions(),
+            platform=platform,
+            output=tmp_path / "out",
+            context=context,
+        )
+    assert not (tmp_path / "out").exists()
+
+
 def test_runtimes_for_linux_always_have_threads(tmp_path: Path, context: HostContext) -> None:
     options = library_options(None, recipe=None, kind=None, glibc=None, threads=True, host=load_plugins())
     with pytest.raises(UsageError, match="runtimes for linux have threads"):
