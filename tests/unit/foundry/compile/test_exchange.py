@@ -16,10 +16,12 @@ from tests.support.small_archive import small_archive
 
 from edgepack.console import Story
 from edgepack.errors import BundleError, DiskFullError, UsageError
+from edgepack.files.folder import require_kind
+from edgepack.files.pack import TarEntry, write_tarball
 from edgepack.files.store import Store, key_of
 from edgepack.foundry.compile import exchange
 from edgepack.foundry.compile.archive import KernelArchive
-from edgepack.foundry.compile.exchange import MANIFEST, import_archive
+from edgepack.foundry.compile.exchange import MANIFEST, import_archive, is_exported
 from edgepack.foundry.compile.export import export_archive
 from edgepack.foundry.compile.plan import COMMANDS
 from edgepack.foundry.link.everything import compile_everything
@@ -185,6 +187,16 @@ def test_only_sound_objects_are_exported(
     assert (made.objects, made.complete, made.sources) == (1, False, False)
     assert import_archive(tmp_path / "a", context=there).added == 1
     assert not (there.store.root / "sources").exists()
+
+
+def test_an_export_replaces_an_export_and_no_other_file(exported: Path, tmp_path: Path) -> None:
+    require_kind(exported, is_exported)
+    with (tmp_path / "backup.tar.zst").open("wb") as stream:
+        write_tarball(stream, [TarEntry(name="notes", source=b"mine")], level=1, window_log=20)
+    (tmp_path / "notes").write_text("mine")
+    for other in ("backup.tar.zst", "notes"):
+        with pytest.raises(UsageError, match="is something else, so it is not replaced"):
+            require_kind(tmp_path / other, is_exported)
 
 
 def test_everything_can_be_compiled_before_it_is_exported(
