@@ -24,9 +24,10 @@ PRUNED = "one bundle has fewer tokens, and texts with others"
 CUT = "one bundle cuts texts at {} tokens, and longer ones"
 SPLIT = "the tokenizers are of other files, and texts that they split otherwise"
 MODULE = "the modules are other files, and texts that they change otherwise"
-UNKNOWN = "the embedder ids differ for no cause that is listed, and texts that it concerns"
-NO_CAUSES = {"bundle", "model", "program", "embedder"}
-"""Settings that no vector depends on."""
+OTHER_WORDS = "weights, recipe or settings of the model are others, and other words"
+TOLD = "what they are made of is a maker's word, and other words"
+EXPLAIN = {"runtime", "processor", "before queries", "further outputs"}
+"""Settings for which embedder ids differ, while texts' vectors differ as those of the built-in ones, or not at all."""
 SAME_BITS = "the same bits: one index serves both"
 _NOUNS = {None: "embeddings", "rank": "ranking", "classes": "classifying"}
 Outcome = Literal["same", "mixed", "rebuild", "undecided"]
@@ -138,13 +139,18 @@ def _missed(
     longest = [each["model"].get("max_length") for each in (old, new)]
     if longest[0] != longest[1]:
         return CUT.format(min(filter(None, longest)))
-    # It may have been saved again in other words.
-    if "tokenizer" in differs and not _one_embedder(old, new, said_by):
+    # A tokenizer or weights may have been saved again, float32 as float16.
+    if _one_embedder(old, new, said_by):
+        return ""
+    if "tokenizer" in differs:
         return SPLIT
     if "module" in differs:
         return MODULE
-    unexplained = "embedder" in differs and not differs.keys() - NO_CAUSES
-    return _outputs(old, new, said_by) or (UNKNOWN if unexplained else "")
+    if outputs := _outputs(old, new, said_by):
+        return outputs
+    if differs.keys() & {"weights", "recipe"} or ("embedder" in differs and not differs.keys() & EXPLAIN):
+        return OTHER_WORDS
+    return "" if all(word.counts for word in said_by) else TOLD
 
 
 def _outputs(old: Mapping[str, Any], new: Mapping[str, Any], said_by: Sequence[Word]) -> str:
