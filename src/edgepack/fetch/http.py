@@ -272,9 +272,19 @@ def ask(
 
 
 def probe(urls: Iterable[str]) -> dict[str, Probe]:
-    """Sizes and validators of files before they are fetched; those that do not exist are left out. Raises ``DownloadError``."""
+    """Sizes and validators of files before they are fetched; those that do not exist are left out. Raises ``DownloadError``, also
+    when all of them together take longer than ``LONGEST`` and a second each.
+    """
+    wanted = tuple(urls)
+    end = time.monotonic() + LONGEST + len(wanted)
+
+    def attempt(url: str) -> Probe | None:
+        if time.monotonic() > end:
+            raise TryAgain(f"{len(wanted)} files are asked for, and the server is too slow", at_most=1)
+        return _probe_one(http, url)
+
     with client(PATIENT) as http:
-        found = {url: retrying(url, partial(_probe_one, http, url), policy=PATIENT) for url in urls}
+        found = {url: retrying(url, partial(attempt, url), policy=PATIENT) for url in wanted}
     return {url: seen for url, seen in found.items() if seen is not None}
 
 

@@ -450,6 +450,18 @@ def test_probing_tells_what_is_there_without_fetching_it(server: Server) -> None
     assert server.paths() == ["/headless"]
 
 
+def test_files_that_are_looked_for_have_a_time_together(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with minutes of its own, the names of an index held a command for days."""
+    monkeypatch.setattr(http, "in_time", lambda do, seconds, since: do())
+    monkeypatch.setattr(http, "LONGEST", -200.0)
+    with pytest.raises(DownloadError, match=r"200 files are asked for, and the server is too slow") as caught:
+        http.probe(f"{server.base}/{at}" for at in range(200))
+    assert http.is_passing(caught.value), "what was seen last serves"
+    assert server.asked == []
+
+
 @pytest.mark.parametrize(
     "headers",
     [

@@ -163,6 +163,11 @@ def _all_seen(base: str, names: Iterable[str], context: BuildContext) -> dict[st
     folders = [each.folder for each in modules or ()]
     named = {f"{folder}/{name}" for folder in folders if re.fullmatch(r"\w+", folder) for name in IN_MODULES}
     named |= {shard for index in indexes for shard in shard_names(texts[index])}
+    if len(named) > hub_layout.MOST_FILES:
+        raise ModelError(
+            f"{' and '.join(sorted(texts))} at {http.redacted(base)} name {len(named):,} files; a model has {hub_layout.MOST_FILES:,} at most",
+            hint="check the address",
+        )
     return seen | (_seen(base, sorted(named), context) if named else {})
 
 

@@ -3,14 +3,15 @@
 import json
 import re
 import tempfile
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from edgepack.context import BuildContext, Extension, perhaps_broken
 from edgepack.errors import DownloadError, ModelError, PluginError, UsageError
 from edgepack.fetch import http
-from edgepack.fetch.download import require_online
+from edgepack.fetch.download import SLOWEST, require_online
 from edgepack.files.archives import SUFFIXES
 from edgepack.files.folder import is_below
 from edgepack.files.store import written_beside
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from edgepack.plugins.spec import Source
 
 AXIS = "source"
+LONGEST = 1200.0
+"""Seconds for all files of a model together, beside those that the slowest download takes for as many bytes."""
 
 
 def find_remote(address: str, *, context: BuildContext) -> RemoteModel | None:
@@ -41,7 +44,8 @@ def find_remote(address: str, *, context: BuildContext) -> RemoteModel | None:
         return None
     scheme, known = given.group(1).lower(), context.extensions(AXIS)
     if scheme in known:
-        return _find(address, known[scheme], context)
+        found = _find(address, known[scheme], context)
+        return replace(found, fetch=_Fetching(found=found))
     if not given.group(2):
         return None
     raise UsageError(
@@ -102,6 +106,32 @@ def _unpack(remote: RemoteModel, folder: Path, reading: Reading, context: BuildC
         collect_from_tree(
             Path(temporary, "content"), folder, ModelRequest(name=name, reading=reading), context=context
         )
+
+
+@dataclass(kw_only=True)
+class _Fetching:
+    """A model's ``fetch``, which asks for no file more once they are too many, or came too slowly. Mutable: it remembers what came."""
+
+    found: RemoteModel
+    files: int = 0
+    size: int = 0
+    seconds: float = 0.0
+
+    def __call__(self, name: str, destination: Path) -> None:
+        if self.files == hub_layout.MOST_FILES:
+            raise ModelError(
+                f"{self.found.origin} has more than {self.files:,} files that edgepack would fetch",
+                hint="a model has fewer; check the address",
+            )
+        if self.seconds > LONGEST + self.size / SLOWEST:
+            raise DownloadError(
+                f"{self.found.origin} is too slow: {self.files} files of {self.size:,} bytes in {self.seconds:.0f} s",
+                hint="try again later",
+            )
+        began = time.monotonic()
+        self.found.fetch(name, destination)
+        self.files, self.size = self.files + 1, self.size + destination.stat().st_size
+        self.seconds += time.monotonic() - began
 
 
 def _find(address: str, extension: Extension, context: BuildContext) -> RemoteModel:

@@ -16,6 +16,8 @@ WEIGHTS = (SAFETENSORS, SHARD_INDEX, PICKLED, PICKLED_INDEX)
 """What tensors are read from, the likeliest first."""
 ADAPTER = "adapter_config.json"
 ADAPTER_WEIGHTS = frozenset(("adapter_model.safetensors", "adapter_model.bin"))
+MOST_FILES = 1_000
+"""Files of one model that are asked for, documents and weights."""
 ORT_SUFFIX = ".ort"
 GGUF_SUFFIX = ".gguf"
 

@@ -173,6 +173,17 @@ def test_an_index_that_leads_out(server: Server, model: Path, online: HostContex
     assert not [path for path in server.paths() if "secret" in path]
 
 
+def test_an_index_of_too_many_files_is_refused_before_they_are_asked_for(
+    server: Server, model: Path, online: HostContext
+) -> None:
+    older_files(model)
+    shards = {f"t{at}": f"m{at}.bin" for at in range(1_001)}
+    write_json(model / "pytorch_model.bin.index.json", {"weight_map": shards})
+    error = refused(put(server, model, "/m"), online)
+    assert f"pytorch_model.bin.index.json at {server.base}/m name 1,0" in error.message
+    assert not [path for path in server.paths("HEAD") if "/m1" in path]
+
+
 def test_a_folder_with_a_graph(server: Server, model: Path, online: HostContext) -> None:
     (model / "model.safetensors").unlink()
     write_onnx(model / "onnx" / "model.onnx", external="model.onnx_data")
