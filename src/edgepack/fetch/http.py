@@ -191,6 +191,27 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
                 yield piece
                 self.last = time.monotonic()
 
+    class Given(httpx.SyncByteStream):
+        """A body that comes, no piece of it later than ``policy`` waits: each byte of what frames the pieces is in time."""
+
+        def __init__(self, body: httpx.SyncByteStream) -> None:
+            self.body = body
+
+        def __iter__(self) -> Iterator[bytes]:
+            pieces = iter(self.body)
+            while piece := self.next(partial(next, pieces, b"")):
+                yield piece
+
+        def next(self, read: Callable[[], bytes]) -> bytes:
+            began = time.monotonic()
+            try:
+                return in_time(read, policy.read_timeout, since=lambda: began)
+            except TimeoutError as error:
+                raise httpx.ReadTimeout(f"nothing has come for {policy.read_timeout:.0f} s") from error
+
+        def close(self) -> None:
+            self.body.close()
+
     class Client(httpx.Client):
         """One that waits no longer than ``LONGEST`` for an answer to begin once all is sent, and for each piece to be taken: each byte of its
         head, or answer before it, is in time.
@@ -198,7 +219,12 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
 
         def send(self, request: httpx.Request, **how: Any) -> httpx.Response:
             sent = request.stream = Taken(cast("Iterable[bytes]", request.stream))
-            return in_time(partial(super().send, request, **how), LONGEST, since=lambda: sent.last)
+            try:
+                response = in_time(partial(super().send, request, **how), LONGEST, since=lambda: sent.last)
+            except TimeoutError as error:
+                raise TryAgain(str(error), hint="try again later", at_most=1) from error
+            response.stream = Given(cast("httpx.SyncByteStream", response.stream))
+            return response
 
     timeout = httpx.Timeout(policy.read_timeout, connect=policy.connect_timeout)
     try:
@@ -220,7 +246,7 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
 
 
 def in_time(do: Callable[[], T], seconds: float, *, since: Callable[[], float]) -> T:
-    """Result of ``do()``, in a thread that is left to itself where it takes longer after ``since()``. Raises ``TryAgain`` then."""
+    """Result of ``do()``, in a thread that is left to itself where it takes longer after ``since()``. Raises ``TimeoutError`` then."""
     done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
     def work() -> None:
@@ -237,7 +263,7 @@ def in_time(do: Callable[[], T], seconds: float, *, since: Callable[[], float]) 
         except queue.Empty:
             continue
     else:
-        raise TryAgain(f"no answer has begun after {seconds:.0f} s", hint="try again later", at_most=1)
+        raise TimeoutError(f"no answer has begun after {seconds:.0f} s")
     if problem is not None:
         raise problem
     return cast("T", result)

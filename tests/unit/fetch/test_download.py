@@ -549,6 +549,29 @@ def test_an_answer_that_never_begins_is_given_up(sent: bytes, monkeypatch: pytes
             http.ask(f"http://127.0.0.1:{listening.getsockname()[1]}/")
 
 
+@pytest.mark.parametrize("ask", [http.ask, download], ids=["answer", "file"])
+def test_a_body_of_which_no_byte_comes_is_given_up(ask: Callable[..., object], tmp_path: Path) -> None:
+    """One letter of a chunk's extension now and then is in time, and no byte of the body: nobody looked at the clock."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            there, _ = listening.accept()
+            with there, suppress(OSError):
+                there.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;")
+                while True:
+                    there.sendall(b"a")
+                    time.sleep(0.02)
+
+        threading.Thread(target=drip, daemon=True).start()
+        where = {"destination": tmp_path / "f"} if ask is download else {}
+        with pytest.raises(DownloadError, match="the server stopped sending"):
+            ask(
+                f"http://127.0.0.1:{listening.getsockname()[1]}/",
+                policy=http.Policy(attempts=1, read_timeout=0.2),
+                **where,
+            )
+
+
 @pytest.mark.parametrize("takes", [100, 1 << 20])
 def test_what_is_sent_is_given_up_too(takes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who takes a byte now and then holds an upload for good, and so does who takes all of it and sends the head of an answer, byte by byte."""
