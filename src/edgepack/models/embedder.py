@@ -1,8 +1,8 @@
 """Which embedder a bundle is: an id that two bundles share when an index that one has made serves the other.
 
 The id is a digest of what decides the vectors, not of vectors: however coarsely numbers are rounded, two that agree may lie on
-either side of a border. Two things are not digested where they change nothing. The recipe is left out when the weights are floats and
-the golden vectors those of the full-precision model: of integers, a few texts do not tell for all. The runtime and the processor are left out when no activation is rounded to integers:
+either side of a border. Two things are not digested where they change nothing. The recipe is left out when none of its passes
+rounds more than to float16, and the golden vectors are those of the full-precision model: of coarser weights, a few texts do not tell for all. The runtime and the processor are left out when no activation is rounded to integers:
 then releases and processors differ by some 1e-7.
 """
 
@@ -19,15 +19,15 @@ from edgepack.files.store import digest_file, key_of, sha256_of
 from edgepack.models.graph.onnx_file import external_locations
 from edgepack.models.read.tokenizer import minimal_json
 from edgepack.models.reference import cached_reference
-from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
+from edgepack.records.model import ModelSource, PreparedModel
 from edgepack.records.recipe import PREPARE_SCHEMA
 from edgepack.records.runtime import ONNX_RUNTIME, RuntimeArtifact
 from edgepack.records.target import Target
 
 AGREE = 0.9999
 """The lowest cosine, text by text, of vectors that are the same to 1e-4."""
-EXACT = (FULL_PRECISION, "fp16")
-"""Precisions of weights that are near enough for every text."""
+EXACT = frozenset({"pool", "table", "fuse", "merge-projections", "fp32", "fp16", "half", "half-fused"})
+"""What a recipe may consist of whose vectors are near enough for every text; another pass, or one with parameters, is not known to be."""
 DIGITS = 32
 ROUNDED = (
     "QuantizeLinear",
@@ -62,7 +62,7 @@ def embedder_id(
     name of an arithmetic that is the same everywhere.
     """
     decides = _of_source(source, model.source)
-    if model.precision not in EXACT or not _is_full_precision(source, golden, context):
+    if not EXACT.issuperset(model.recipe.split(", ")) or not _is_full_precision(source, golden, context):
         decides |= _of_recipe(model, target, passes)
     if _rounds(model, runtime):
         assert runtime is not None

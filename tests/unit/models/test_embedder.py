@@ -63,7 +63,7 @@ def identity(source: ModelSource, context: HostContext) -> Id:
             file=Path("model.ort"),
             format=parts.get("format", "ort"),
             precision=parts.get("precision", "fp32"),
-            recipe=parts.get("recipe", "pool, int8"),
+            recipe=parts.get("recipe", "pool, fuse"),
             needs=parts.get("needs", operators("MatMul")),
             source=parts.get("shipped", found),
             inputs=("input_ids",),
@@ -103,7 +103,8 @@ def test_vectors_of_full_precision_have_one_id(identity: Id) -> None:
     plain = identity()
     assert len(plain) == 32 and set(plain) <= set("0123456789abcdef")
     for same in (
-        {"recipe": "pool, fp16", "precision": "fp16", "noise": 0.001},
+        {"recipe": "pool, fuse, fp16", "precision": "fp16", "noise": 0.001},
+        {"recipe": "table, fp32"},
         {"version": "1.31.1"},
         {"arch": "aarch64", "format": "onnx"},
         {"runtime": None, "needs": None},
@@ -114,13 +115,14 @@ def test_vectors_of_full_precision_have_one_id(identity: Id) -> None:
 
 
 def test_another_recipe_is_another_embedder_once_vectors_may_differ(identity: Id, tmp_path: Path) -> None:
-    """Of a static model's int8, the golden texts had the same vectors, and rare words others."""
+    """Of a static model's int8 and of floats of few values, the golden texts had the same vectors, and rare words others."""
     texts = tmp_path / "texts.txt"
     texts.write_text("one text\n")
     far: dict[str, Any] = {"noise": 0.1}
     ids = [
         identity(),
         identity(precision="int8", recipe="table, int8"),
+        identity(recipe="pool, fuse, float-levels(levels=2048)"),
         identity(**far),
         identity(**far, recipe="pool, int4"),
         identity(**far, isa=("avx2",)),
