@@ -3,6 +3,7 @@
 import platform as host
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle, BundleError, EdgepackError, UsageError
@@ -18,7 +19,7 @@ from edgepack.api.kit import (
     word_of_bundle,
 )
 from edgepack.bundles.archive import unpack_layers
-from edgepack.bundles.place import placed_folder
+from edgepack.bundles.place import held_place, placed_folder
 from edgepack.device.record import lay_record_files
 from edgepack.files.archives import MAX_UNPACKED
 from edgepack.signing.signatures import require_name
@@ -111,16 +112,19 @@ def pull(
         manifest, platform = _bundle_manifest(place, first, reference, platform)
         name, layers = _contents(place, manifest, reference)
         files = [_layer(place, layer) for layer in layers]
-        with placed_folder(output or Path(name), force=force) as folder:
-            try:
-                unpack_layers(files, folder)
-                bundle = open_bundle(folder)
-            except BundleError as error:
-                message = error.message.replace(str(folder), str(reference))
-                raise BundleError(message, hint="push the bundle again") from error
-            said_by = _require_wanted(bundle, wanted, public, (name, platform), reference, context)
-        placed = Bundle(directory=output or Path(name), manifest=bundle.manifest)
-        devices = _devices(place, reference, placed, force, context)
+        destination = output or Path(name)
+        waiting = f"another run is putting {destination} in its place: waiting until it is done"
+        with held_place(destination.absolute(), waiting=partial(context.warn, waiting)):
+            with placed_folder(destination, force=force) as folder:
+                try:
+                    unpack_layers(files, folder)
+                    bundle = open_bundle(folder)
+                except BundleError as error:
+                    message = error.message.replace(str(folder), str(reference))
+                    raise BundleError(message, hint="push the bundle again") from error
+                said_by = _require_wanted(bundle, wanted, public, (name, platform), reference, context)
+            placed = Bundle(directory=destination, manifest=bundle.manifest)
+            devices = _devices(place, reference, placed, force, context)
     return Pulled(bundle=placed, reference=reference.at(first.digest), said_by=said_by, devices=devices)
 
 

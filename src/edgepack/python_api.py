@@ -450,7 +450,7 @@ def sign(
     from edgepack.project.state_file import signing
     from edgepack.signing.signatures import sign_path
 
-    with _context() as context, signing(Path(path)):
+    with _context() as context, signing(Path(path), context=context):
         return sign_path(Path(path), _private(key, password), force=force, context=context)
 
 

@@ -125,7 +125,7 @@ def test_a_bundle_is_named_from_within(
     assert report_again(path, context=context).said_by.whose == "here"
     assert record_file_of(path, "sample") == folder.with_name("sample.devices.json")
     assert linked_copy(open_bundle(path), "copy-", context=context).name == "sample"
-    with signing(path):
+    with signing(path, context=context):
         assert sign_path(path, key, context=context) == [folder / SIGNATURE]
 
 

@@ -74,7 +74,7 @@ def sign(path: Path, key: Path | None, variable: str, force: bool, as_json: bool
     if key is None:
         raise click.UsageError("--key FILE is missing; `edgepack keys new NAME` makes one")
     private = private_key(key, variable)
-    with host_context() as context, signing(path):
+    with host_context() as context, signing(path, context=context):
         made = sign_path(path, private, force=force, context=context)
     if as_json:
         print_json({"written": [str(each) for each in made], "key": private.public.hint})

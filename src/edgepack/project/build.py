@@ -10,7 +10,7 @@ from edgepack.building.outcome import report_file_of
 from edgepack.bundles.archive import archive_of
 from edgepack.bundles.manifest import open_bundle
 from edgepack.bundles.provenance import provenance_file
-from edgepack.errors import EdgepackError, SignatureError, UsageError
+from edgepack.errors import EdgepackError, OutputError, SignatureError, UsageError
 from edgepack.files.shared import SECRET
 from edgepack.plugins.context import HostContext
 from edgepack.project.build_cell import edition, make_cell, settle
@@ -136,9 +136,15 @@ def _signed(result: Result, key: PrivateKey | None, context: HostContext) -> Res
     from edgepack.signing.signatures import is_signed_file, sign_file, sign_path
 
     folder = result.path
-    others = _beside(folder, context)
     try:
-        with signing(folder):
+        with signing(folder, context=context) as as_made:
+            if not as_made:
+                raise OutputError(
+                    f"{folder} or what lies beside it is not what this build has found there: another run has replaced it, and it is not signed",
+                    hint="build it again",
+                )
+            # Before the archive is another one.
+            others = _beside(folder, context)
             if not _is_signed(folder, key.public):
                 sign_path(folder, key, force=True, context=context)
             for file in others:

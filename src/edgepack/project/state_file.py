@@ -5,7 +5,8 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from edgepack.building.outcome import Outcome, files_beside
 from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle, read_manifest
 from edgepack.bundles.place import held_place, placed_beside
+from edgepack.context import BuildContext
 from edgepack.errors import BundleError, OutputError
 from edgepack.files.folder import is_below, named_path
 from edgepack.files.store import sha256_of
@@ -132,18 +134,33 @@ def packages_beside(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def signing(path: Path) -> Iterator[None]:
-    """Around the signing of a bundle in its folder, which changes its archive: what was as remembered before is so after it."""
+def signing(path: Path, *, context: BuildContext) -> Iterator[bool]:
+    """Around the signing of a bundle in its folder, which changes its archive: what was as remembered before is so after it.
+
+    Whether it was. No other run puts a bundle in its place until it is signed with all that lies beside it.
+    """
     path = named_path(path)
-    known = _remembered(path.parent).get(path.name) if path.is_dir() else None
-    if known is None or not _is_as_made(path, known):
-        yield
-        return
-    yield
-    output = path.parent
-    signatures = [output / path.name / SIGNATURE, *(signature_of(output / name) for name in known["files"])]
-    names = {*known["files"], *(each.relative_to(output).as_posix() for each in signatures if each.is_file())}
-    remember(path, {**known, "files": described(output, sorted(names))})
+    with _held(path, context):
+        known = _remembered(path.parent).get(path.name) if path.is_dir() else None
+        if known is None or not _is_as_made(path, known):
+            yield False
+            return
+        yield True
+        output = path.parent
+        signatures = [path / SIGNATURE, *(signature_of(output / name) for name in known["files"])]
+        names = {
+            *known["files"],
+            *(each.relative_to(output).as_posix() for each in signatures if each.is_file()),
+        }
+        remember(path, {**known, "files": described(output, sorted(names))})
+
+
+def _held(path: Path, context: BuildContext) -> AbstractContextManager[None]:
+    """Who may not write beside a folder signs the folder alone."""
+    if not path.is_dir() or not os.access(path.parent, os.W_OK):
+        return nullcontext()
+    waiting = f"another run is putting {path} in its place: waiting until it is done"
+    return held_place(path, waiting=partial(context.warn, waiting))
 
 
 def is_memory(value: object) -> bool:

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from edgepack.plugins.context import HostContext
 from edgepack.plugins.host import load_plugins
 from edgepack.project.state_file import REMEMBERED, described, holds_installed, is_up_to_date, signing
 from edgepack.records.bundle import Bundle
 
 
 @pytest.mark.parametrize("name", ["pipe", "device", "folder", "missing", "../outside", "/dev/zero"])
-def test_what_is_no_file_of_the_folder_is_not_as_it_was_made(tmp_path: Path, name: str) -> None:
+def test_what_is_no_file_of_the_folder_is_not_as_it_was_made(
+    tmp_path: Path, context: HostContext, name: str
+) -> None:
     """A pipe would be waited for, and a device has no end."""
     output = tmp_path / "dist"
     (output / "bundle").mkdir(parents=True)
@@ -26,8 +29,8 @@ def test_what_is_no_file_of_the_folder_is_not_as_it_was_made(tmp_path: Path, nam
         described(output, [name])
     known = {"key": "k", "digest": "d", "files": {name: {"size": 0, "sha256": "0" * 64}}, "delegates": []}
     (output / REMEMBERED).write_text(json.dumps({"bundle": known}))
-    with signing(output / "bundle"):
-        pass
+    with signing(output / "bundle", context=context) as as_made:
+        assert not as_made
     assert json.loads((output / REMEMBERED).read_text()) == {"bundle": known}
 
 

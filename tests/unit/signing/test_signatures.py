@@ -8,6 +8,7 @@ import os
 import shutil
 import tarfile
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -16,8 +17,9 @@ from tests.support.command import edgepack
 from tests.support.signed import key_in
 
 from edgepack import python_api
-from edgepack.bundles.archive import bundle_entries, pack, unpack_bundle
+from edgepack.bundles.archive import archive_of, bundle_entries, pack, unpack_bundle
 from edgepack.bundles.manifest import SIGNATURE, open_bundle
+from edgepack.bundles.place import held_place
 from edgepack.errors import BundleError, OutputError, SignatureError, UsageError
 from edgepack.files.pack import TarEntry, write_tar, write_tarball
 from edgepack.files.store import sha256_of
@@ -77,6 +79,36 @@ def test_the_archive_beside_has_the_signature_in_it_and_one_of_its_own(
         stream.write(b"x")
     with pytest.raises(SignatureError, match=r"or sample\.tar\.zst was changed"):
         python_api.check_signature(archive, key=tmp_path / "key.pub")
+
+
+def test_no_other_bundle_is_put_in_its_place_while_one_is_signed(
+    tmp_path: Path, folder: Path, key: PrivateKey, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The archive and provenance of another run's bundle were signed, which nobody had checked, and its folder was not."""
+    pack(open_bundle(folder), archive_of(folder), context=context)
+    tried = []
+
+    def busy() -> None:
+        raise InterruptedError
+
+    def meanwhile(*given: Any, **named: Any) -> Bundle:
+        with pytest.raises(InterruptedError), held_place(folder, waiting=busy):
+            raise AssertionError("its place is free")
+        tried.append(folder)
+        return pack(*given, **named)
+
+    monkeypatch.setattr("edgepack.signing.signatures.pack", meanwhile)
+    python_api.sign(folder, key=tmp_path / "key.key")
+    python_api.check_signature(archive_of(folder), key=tmp_path / "key.pub")
+    assert tried and not [path for path in tmp_path.iterdir() if path.name.endswith(".lock")]
+
+
+def test_who_may_not_write_beside_a_folder_signs_the_folder(
+    tmp_path: Path, folder: Path, key: PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgepack.project.state_file.os.access", lambda *_: False)
+    monkeypatch.setattr("edgepack.project.state_file.held_place", None)
+    assert python_api.sign(folder, key=tmp_path / "key.key") == [folder / SIGNATURE]
 
 
 def test_another_signers_signature_of_the_archive_is_not_replaced(
