@@ -172,7 +172,7 @@ def require_free(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) -
         name = path.relative_to(destination).as_posix()
         if name not in own and not LEFT.search(name) and (path.is_symlink() or not path.is_dir()):
             raise OutputError(
-                f"{destination} is {kind.name} and holds {name}, which is no part of it, so it is not replaced",
+                f"{destination} is {kind.name} and holds {name}, which it was not made with, so it is not replaced",
                 hint="move that file elsewhere, or name another folder",
             )
 

@@ -1,6 +1,5 @@
 """A model by itself, without a bundle: made small, or only converted, and written where the user wants it."""
 
-from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +10,10 @@ from edgepack.files.folder import named_path
 from edgepack.files.store import disk_errors
 from edgepack.models.graph.external_weights import load_graph
 from edgepack.models.ort.convert import Level, convert_to_ort, save_optimized
-from edgepack.models.read.model_folder import ModelFolder
-from edgepack.models.read.quantize_record import MadeSmall, read_made_small
+from edgepack.models.read.quantize_record import MadeSmall
 from edgepack.models.reference import exported_model
 from edgepack.operators.config import operators_of_ort_model
-from edgepack.recipes.model_folder import WRITTEN, write_model_folder
+from edgepack.recipes.model_folder import files_as_written, write_model_folder
 from edgepack.recipes.prepare import in_one_file, prepare_model
 from edgepack.recipes.registry import passes_of
 from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
@@ -26,13 +24,7 @@ EXACT = ("fuse", "merge-projections", "smooth", "sequence-first", "prune-vocabul
 """Passes after which the vectors are those of full precision."""
 
 
-def _files_made_here(folder: Path) -> Set[str] | None:
-    if read_made_small(ModelFolder(directory=folder).config) is None:
-        return None
-    return {path.relative_to(folder).as_posix() for pattern in WRITTEN for path in folder.glob(pattern)}
-
-
-MADE_HERE = FolderKind(name="a model that edgepack made small", files=_files_made_here)
+MADE_HERE = FolderKind(name="a model that edgepack made small", files=files_as_written)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,14 @@ Pooling is in the graph, and the folder still says it: whoever reads ``sentence_
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import onnx
 
+from edgepack.files.store import sha256_of
 from edgepack.models.graph.clean import declare_domain
 from edgepack.models.read.model_folder import SETTINGS, ModelFolder
 from edgepack.models.read.modules import MODES
@@ -19,14 +20,16 @@ from edgepack.models.read.quantize_record import KEY, MadeSmall
 from edgepack.models.read.sentence_transformers import TOKENIZER_FILE
 from edgepack.models.read.tokenizer import highest_token, minimal_json, open_tokenizer
 from edgepack.records.model import ModelSource, Pooling, PreparedModel
+from edgepack.toml_schema import parse_foreign, read_foreign
 
 CARD = "README.md"
 TOKENIZER_FILES = (TOKENIZER_FILE, "special_tokens_map.json")
 """What else says something of the tokens, by their ids."""
 LEGAL = ("LICENSE*", "LICENCE*", "NOTICE*", "COPYING*")
-DOCUMENTS = ("config.json", "sentence_bert_config.json", "modules.json", "1_Pooling/config.json", SETTINGS)
-WRITTEN = ("model.onnx", "model.ort", "tokenizer.json", *TOKENIZER_FILES, *DOCUMENTS, *LEGAL, CARD)
-"""Patterns of all that ``write_model_folder`` writes."""
+LISTING = ".edgepack-quantize.json"
+"""File → SHA-256 of all that was written beside it: anything else in the folder is its user's work."""
+MOST = 1 << 20
+"""Bytes of it."""
 
 
 def write_model_folder(prepared: PreparedModel, source: ModelSource, made: MadeSmall, folder: Path) -> None:
@@ -42,6 +45,24 @@ def write_model_folder(prepared: PreparedModel, source: ModelSource, made: MadeS
             if file.is_file():
                 shutil.copyfile(file, folder / file.name)
     (folder / CARD).write_text(_card(source, made), encoding="utf-8")
+    written = {path.relative_to(folder).as_posix(): sha256_of(path) for path in _files(folder)}
+    (folder / LISTING).write_text(json.dumps(written, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def files_as_written(folder: Path) -> Set[str] | None:
+    """The listing and what is byte for byte as it says; ``None`` for a folder that ``write_model_folder`` has not written."""
+    try:
+        said = parse_foreign(read_foreign(folder / LISTING, most=MOST))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    found = ((path.relative_to(folder).as_posix(), path) for path in _files(folder))
+    return {LISTING, *(name for name, path in found if name in said and said[name] == sha256_of(path))}
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _write_model(file: Path, folder: Path) -> None:

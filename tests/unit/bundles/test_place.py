@@ -150,7 +150,7 @@ def test_a_bundle_with_which_somebody_keeps_files_of_their_own_is_not_replaced(
     name, _, link = mine.partition(" -> ")
     (bundle / name).parent.mkdir(exist_ok=True)
     (bundle / name).symlink_to(link) if link else (bundle / name).write_text("mine")
-    with pytest.raises(OutputError, match=f"holds {name}, which is no part of it, so it is not replaced"):
+    with pytest.raises(OutputError, match=f"holds {name}, which it was not made with, so it is not replaced"):
         make(bundle, "new")
     (bundle / name).unlink()
     (bundle / "model/model.bin").exists() or (bundle / "model/model.bin").write_text("damaged")

@@ -22,6 +22,7 @@ from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.plugins.context import HostContext
 from edgepack.recipes import model_folder
 from edgepack.recipes.model_files import quantize_model
+from edgepack.recipes.model_folder import LISTING
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import ModelSource
 from edgepack.records.target import ModelOptions, Pass
@@ -31,6 +32,7 @@ PROMPTS = {"query": "ask: ", "passage": "text: "}
 FILES = {
     *("README.md", "LICENSE.txt", "config.json", "modules.json", "1_Pooling/config.json", "tokenizer.json"),
     *("sentence_bert_config.json", "config_sentence_transformers.json", "tokenizer_config.json"),
+    LISTING,
 }
 
 
@@ -217,9 +219,35 @@ def test_a_model_with_which_somebody_keeps_files_of_their_own_is_left_alone(
     quantized(folder, tmp_path / "small", context)
     quantized(folder, tmp_path / "small", context)
     (tmp_path / "small/1_Pooling/notes.txt").write_text("mine")
-    with pytest.raises(OutputError, match=r"holds 1_Pooling/notes\.txt, which is no part of it"):
+    with pytest.raises(OutputError, match=r"holds 1_Pooling/notes\.txt, which it was not made with"):
         quantized(folder, tmp_path / "small", context, form="ort")
     assert names(tmp_path / "small") == FILES | {"model.onnx", "1_Pooling/notes.txt"}
+
+
+@pytest.mark.parametrize("name", ["README.md", "config.json", "tokenizer.json", "NOTICE-REVIEW.md"])
+def test_a_file_that_its_user_has_written_or_changed_is_not_replaced(
+    folder: Path, tmp_path: Path, context: HostContext, name: str
+) -> None:
+    """The card is what its publisher writes first; a file called as a licence may be a review of one."""
+    quantized(folder, tmp_path / "small", context)
+    with (tmp_path / "small" / name).open("a") as file:
+        file.write("\n")
+    before = (tmp_path / "small" / name).read_bytes()
+    with pytest.raises(OutputError, match=f"holds {name}, which it was not made with"):
+        quantized(folder, tmp_path / "small", context)
+    assert (tmp_path / "small" / name).read_bytes() == before
+
+
+@pytest.mark.parametrize("listing", [None, "[]", "[" * 100_000])
+def test_a_folder_without_a_listing_is_its_users(
+    folder: Path, tmp_path: Path, context: HostContext, listing: str | None
+) -> None:
+    quantized(folder, tmp_path / "small", context)
+    (tmp_path / "small" / LISTING).unlink()
+    if listing is not None:
+        (tmp_path / "small" / LISTING).write_text(listing)
+    with pytest.raises(OutputError, match="is not a model that edgepack made small"):
+        quantized(folder, tmp_path / "small", context)
 
 
 def test_the_current_folder_is_a_place_for_a_model(
