@@ -50,6 +50,8 @@ class _Transfer:
     stack: ExitStack
     size: int | None = None
     """Bytes that the file has, where that is known: nobody is listened to for more."""
+    most: int = MOST
+    """Bytes that it may have, whatever is said of it."""
     total: int | None = None
     validator: str | None = None
     resumed: bool = False
@@ -84,6 +86,7 @@ def download(
     *,
     sha256: str | None = None,
     size: int | None = None,
+    most: int | None = None,
     headers: Mapping[str, str] | None = None,
     progress: OpenProgress | None = None,
     policy: Policy = PATIENT,
@@ -92,7 +95,7 @@ def download(
     """Fetch ``url`` to ``destination`` and return that path.
 
     The bytes gather in ``DESTINATION.part`` beside it. A broken connection is continued if the server says that the
-    file is still the same or ``sha256`` will tell, an interrupted program only in the latter case. ``size`` is bytes. The caller
+    file is still the same or ``sha256`` will tell, an interrupted program only in the latter case. ``size`` is bytes, ``most`` how many they may be. The caller
     sees to it that no other process downloads to the same place (``Store.lock``). ``progress`` is called once the
     size is known, with unit ``B``. Raises ``DownloadError``, ``HashMismatchError`` (naming both digests; the
     file is gone then), ``DiskFullError`` or ``OutputError``.
@@ -113,6 +116,7 @@ def download(
                 progress=progress,
                 stack=stack,
                 size=size,
+                most=most or MOST,
                 total=size,
             )
             _fetch_checked(client, transfer, sha256, size, policy)
@@ -243,7 +247,7 @@ def _receive(response: httpx.Response, transfer: _Transfer, offset: int) -> None
 
 def _require_no_more(transfer: _Transfer, received: int) -> None:
     """Raise ``HashMismatchError`` for a server that sends more: a disk would be full of what nobody asked for."""
-    if received > (most := MOST if transfer.size is None else transfer.size):
+    if received > (most := min(transfer.most, transfer.most if transfer.size is None else transfer.size)):
         transfer.part.unlink(missing_ok=True)
         raise HashMismatchError(
             f"{redacted(transfer.url)} is more than the {most} bytes that it may have",
@@ -258,6 +262,7 @@ def fetch_file(
     context: BuildContext,
     name: str = "",
     size: int | None = None,
+    most: int | None = None,
     headers: Mapping[str, str] | None = None,
     policy: Policy = PATIENT,
     allow_http: bool = False,
@@ -280,6 +285,7 @@ def fetch_file(
             path,
             sha256=sha256,
             size=size,
+            most=most,
             headers=headers,
             progress=context.progress,
             policy=policy,

@@ -16,6 +16,7 @@ from edgepack.files.archives import SUFFIXES
 from edgepack.files.store import written_beside
 from edgepack.models.find.hub import DEFAULT_ENDPOINT, Hub, endpoint
 from edgepack.models.read import hub_layout
+from edgepack.models.read.documents import most_of
 from edgepack.models.read.model_folder import MODULES, ModelFolder
 from edgepack.models.read.safetensors import shard_names
 from edgepack.records.model import RemoteModel
@@ -134,7 +135,7 @@ def _folder(
         )
 
     def fetch(file: str, destination: Path) -> None:
-        download(_join(base, file), destination, progress=context.progress)
+        _fetch(base, file, destination, context)
 
     return RemoteModel(
         name=name,
@@ -171,11 +172,15 @@ def _all_seen(base: str, names: Iterable[str], context: BuildContext) -> dict[st
     return seen | (_seen(base, sorted(named), context) if named else {})
 
 
+def _fetch(base: str, name: str, destination: Path, context: BuildContext) -> None:
+    download(_join(base, name), destination, most=most_of(name), progress=context.progress)
+
+
 def _read(base: str, name: str, validator: str, context: BuildContext) -> Path:
     """One of the files that name others, kept for as long as it is the same."""
 
     def make(folder: Path) -> None:
-        download(_join(base, name), folder / name, progress=context.progress)
+        _fetch(base, name, folder / name, context)
 
     inputs = {"url": _join(base, name), "validator": validator}
     return context.store.cached("addresses", inputs, make) / name

@@ -19,6 +19,7 @@ from edgepack.fetch.download import download, fetch_file, require_online
 from edgepack.fetch.hub_library import by_hub_library, in_hub_cache, require_download, token_of_login
 from edgepack.files.folder import is_below
 from edgepack.files.store import sha256_of, written_beside
+from edgepack.models.read.documents import most_of
 from edgepack.records.model import RemoteModel
 
 HUB_PREFIX = "hf:"
@@ -151,7 +152,12 @@ def _fetch(file: HubFile, repository: str, commit: str, destination: Path, conte
     request = file_request(f"{HUB_PREFIX}{repository}@{commit}", file.path)
     if file.sha256 is None:
         download(
-            request.url, destination, size=file.size, headers=request.headers, allow_http=request.allow_http
+            request.url,
+            destination,
+            size=file.size,
+            most=most_of(file.path),
+            headers=request.headers,
+            allow_http=request.allow_http,
         )
         if not _is(destination, file):
             destination.unlink()
@@ -164,6 +170,7 @@ def _fetch(file: HubFile, repository: str, commit: str, destination: Path, conte
         request.url,
         sha256=file.sha256,
         size=file.size,
+        most=most_of(file.path),
         headers=request.headers,
         allow_http=request.allow_http,
         context=context,
@@ -186,13 +193,14 @@ def _is(path: Path, file: HubFile) -> bool:
     """Whether a file has the digest that the hub lists: a large one's SHA-256, a small one's name in git."""
     if file.sha256 is not None:
         return sha256_of(path) == file.sha256
-    content = path.read_bytes()
-    if file.blob is not None:
-        return (
-            hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-            == file.blob
-        )
-    return file.size in (None, len(content))
+    size = path.stat().st_size
+    if file.blob is None:
+        return file.size in (None, size)
+    digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest() == file.blob
 
 
 def _listing(repository: str, revision: str, context: BuildContext) -> Listing:

@@ -55,6 +55,11 @@ LONGEST = 64 << 20
 """Bytes of a tokenizer; those of 262,144 tokens have 33 MB."""
 
 
+def most_of(name: str) -> int | None:
+    """Bytes that a document of a model may have; ``None`` for weights."""
+    return LONGEST if name.endswith((".json", ".txt", ".md", ".model")) else None
+
+
 def require_content(path: Path) -> None:
     """Raise ``ModelError`` when a file is empty, unreadable, or only git-lfs's pointer to what it should be."""
     try:

@@ -24,6 +24,7 @@ from tokenizers import Tokenizer
 from edgepack.errors import DownloadError, EdgepackError, HashMismatchError, ModelError, UsageError
 from edgepack.files.store import digest_tree
 from edgepack.models.find.source import ingest
+from edgepack.models.read import documents
 from edgepack.plugins.context import HostContext
 
 
@@ -123,6 +124,15 @@ def test_a_folder(server: Server, model: Path, online: HostContext, context: Hos
     (model / "train.csv").unlink()
     assert digest_tree(source.directory) == digest_tree(model)
     assert ingest(f"{url}/", context=context) == source, "offline, with or without the last slash"
+
+
+def test_a_document_of_any_size_is_not_fetched(
+    server: Server, model: Path, online: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = put(server, model, "/models/tiny-bert")
+    monkeypatch.setattr(documents, "LONGEST", 100)
+    with pytest.raises(HashMismatchError, match=r"\.json is more than the 100 bytes"):
+        ingest(url, context=online)
 
 
 def test_a_folder_with_a_dense_module(server: Server, model: Path, online: HostContext) -> None:

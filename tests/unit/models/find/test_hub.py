@@ -27,6 +27,7 @@ from edgepack.fetch import http
 from edgepack.files.store import Store
 from edgepack.models.find import hub
 from edgepack.models.find.source import ingest
+from edgepack.models.read import documents
 from edgepack.plugins.context import HostContext
 from edgepack.records.layers import Dense
 from edgepack.records.target import Reading
@@ -167,6 +168,17 @@ def test_a_description_that_is_not_what_the_hub_lists(
     endpoint.on(f"/tiny/bert/resolve/{COMMIT}/config.json", file(right.replace(b"0", b"1")))
     with pytest.raises(HashMismatchError, match=r"config\.json of tiny/bert is not what the hub lists"):
         ingest("hf:tiny/bert", context=other)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_a_document_of_any_size_is_not_fetched(
+    name: str, endpoint: Server, model: Path, online: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever answers in the hub's name filled the disk with it, and the memory."""
+    publish(endpoint, model)
+    monkeypatch.setattr(documents, "LONGEST", (model / name).stat().st_size - 1)
+    error = refused("hf:tiny/bert", online)
+    assert isinstance(error, HashMismatchError) and f"{name} is more than the" in error.message
 
 
 def test_a_hub_that_answers_with_another_commit_than_it_was_asked_for(
