@@ -10,7 +10,7 @@ import onnx
 from edgepack.context import Extension
 from edgepack.errors import PluginError
 from edgepack.models.graph.outputs import write_outputs
-from edgepack.models.graph.pooling import pool, weigh_layers
+from edgepack.models.graph.pooling import pool
 from edgepack.models.graph.precision import FLOAT32_ONLY
 from edgepack.models.graph.sample_inputs import padded_batch
 from edgepack.models.graph.writer import INPUTS, OUTPUT, GraphWriter, TokenVectors, finish
@@ -31,10 +31,7 @@ def finished(source: ModelSource, writer: GraphWriter, tokens: TokenVectors) -> 
     if source.outputs is not None:
         more = write_outputs(writer, tokens, source)
         return finish(writer, name=source.name, dimension=source.dimension, more=more)
-    vectors = tokens.name
-    if source.pooling.layers:
-        vectors = weigh_layers(writer, tokens.layers, source.pooling.layers)
-    pool(writer, vectors, tokens.counted, source.pooling)
+    pool(writer, tokens.name, tokens.counted, source.pooling, layers=tokens.layers)
     model = finish(writer, name=source.name, dimension=source.dimension)
     if tokens.float32_only:
         model.metadata_props.add(key=FLOAT32_ONLY, value=tokens.float32_only)

@@ -64,7 +64,7 @@ def _kind_of(folder: ModelFolder, card: ModelCard, asked: ModelRequest) -> Kind:
         return "static"
     if asked.reading.treat_as_embedding:
         return "vector"
-    if not asked.graph and is_setfit(folder):
+    if is_setfit(folder):
         return "setfit"
     if has_head(folder):
         return "head"

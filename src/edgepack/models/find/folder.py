@@ -157,12 +157,22 @@ def _with_more(
     folder = decision.evidence.folder
     if found.outputs is not None:
         return found
-    if decision.kind == "setfit" and not weights.is_graph:
+    if decision.kind == "setfit":
+        _require_tensors(weights, name)
         found = with_setfit(found, folder, size.dimension, name)
     _require_agreement(found, size.dimension)
     if weights.is_graph or found.head or not has_three_heads(folder):
         return found
     return with_three_heads(found, folder, tokenizer, size.dimension, size.rows or 0)
+
+
+def _require_tensors(weights: Weights, name: str) -> None:
+    """Raise ``UnsupportedModelError`` for a classifier behind a graph: programs have classifiers behind encoders that edgepack writes."""
+    if weights.is_graph:
+        raise UnsupportedModelError(
+            f"{name} is a classifier (model_head.pkl) behind {weights.file.name}, which a bundle cannot hold",
+            hint="put the encoder's model.safetensors beside it; --treat-as-embedding takes the encoder alone",
+        )
 
 
 def _unwritten(folder: ModelFolder, vector: VectorReading, name: str) -> UnsupportedModelError:

@@ -31,7 +31,7 @@ def write_outputs(
         return ()
     projected = _projected(writer, tokens.name, outputs.multi_vector)
     pooled = tokens.name if outputs.dense or projected is None else projected
-    pool(writer, pooled, tokens.counted, source.pooling)
+    pool(writer, pooled, tokens.counted, source.pooling, layers=tokens.layers)
     parts = [_normalized(writer, projected)] if projected else []
     if outputs.sparse and outputs.sparse.weight:
         made = write_dense(writer, "token_weight.", tokens.name, outputs.sparse.weight)

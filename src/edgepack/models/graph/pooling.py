@@ -66,11 +66,16 @@ def is_pooling(name: str) -> bool:
     return name == OUTPUT or own in NODES or own.startswith((DENSE, JOINED, WEIGHED))
 
 
-def pool(writer: GraphWriter, tokens: str, mask: str, pooling: Pooling) -> None:
+def pool(
+    writer: GraphWriter, tokens: str, mask: str, pooling: Pooling, *, layers: Sequence[str] = ()
+) -> None:
     """Append nodes that turn token vectors into ``sentence_embedding``.
 
-    ``tokens`` is float32 [batch, sequence, dimension], ``mask`` int64 [batch, sequence].
+    ``tokens`` is float32 [batch, sequence, dimension], ``mask`` int64 [batch, sequence], ``layers`` what the encoder's layers make, where
+    that is known. Raises ``UnsupportedModelError`` where the pooling is of layers that are not.
     """
+    if pooling.layers:
+        tokens = _weigh_layers(writer, layers, pooling.layers)
     pooled = _pooled(writer, tokens, mask, pooling.mode)
     if pooling.joined:
         further = [
@@ -83,8 +88,8 @@ def pool(writer: GraphWriter, tokens: str, mask: str, pooling: Pooling) -> None:
     finish_vector(writer, pooled, pooling)
 
 
-def weigh_layers(writer: GraphWriter, layers: Sequence[str], weighed: WeighedLayers) -> str:
-    """The weighed mean of what layers make, float32 [batch, sequence, dimension]. Raises ``UnsupportedModelError`` where that is not known."""
+def _weigh_layers(writer: GraphWriter, layers: Sequence[str], weighed: WeighedLayers) -> str:
+    """The weighed mean of what layers make, float32 [batch, sequence, dimension]."""
     if len(layers) != weighed.layers + 1:
         raise UnsupportedModelError(
             "modules.json requires WeightedLayerPooling, which edgepack supports for BERT, RoBERTa, MPNet and DistilBERT",

@@ -35,6 +35,7 @@ from edgepack.models.read.safetensors import open_tensors
 from edgepack.models.read.sentence_transformers import read_max_length
 from edgepack.plugins.context import HostContext
 from edgepack.records.model import Pooling
+from edgepack.records.target import Reading
 from edgepack.testing import write_static_model
 
 
@@ -595,6 +596,20 @@ def test_a_graph_that_the_user_points_at_is_taken(model: Path, context: HostCont
     source = ingest(str(model / "special.onnx"), context=context)
     assert (source.onnx, source.weights) == (model / "special.onnx", None)
     assert (source.name, source.origin) == ("special", "special.onnx")
+
+
+@pytest.mark.parametrize("named", ["", "model.onnx"])
+def test_a_graph_with_a_classifier_behind_it_is_refused(
+    model: Path, context: HostContext, named: str
+) -> None:
+    """Its classifier was lost without a word."""
+    (model / "model.safetensors").unlink()
+    (model / "model_head.pkl").write_bytes(b"")
+    write_onnx(model / "model.onnx")
+    error = refused(model / named, context)
+    assert "is a classifier (model_head.pkl) behind model.onnx" in error.message
+    reading = Reading(treat_as_embedding=True)
+    assert ingest(str(model / named), reading=reading, context=context).head is None
 
 
 def test_a_graph_beside_nothing_but_a_tokenizer(tmp_path: Path, context: HostContext) -> None:

@@ -13,6 +13,7 @@ from tests.support.graphs import one_node, token_graph, vector_graph, write
 from tests.support.installed import export_onnx
 
 from edgepack.errors import EdgepackError, ModelError, UnsupportedModelError
+from edgepack.records.layers import WeighedLayers
 from edgepack.records.model import ModelSource, Pooling
 
 
@@ -84,6 +85,16 @@ def test_the_pooler_is_not_taken_for_a_text_vector(bert: tuple[ModelSource, Any]
         onnx_vectors(exported, tokens), expected_vectors(model, tokens, Pooling()), atol=1e-5
     )
     assert "Tanh" not in {node.op_type for node in onnx.load(exported).graph.node}
+
+
+def test_a_mean_of_layers_that_a_graph_does_not_give_is_refused(bert: tuple[ModelSource, Any]) -> None:
+    """The last layer alone was pooled in its place."""
+    source, _ = bert
+    weighed = Pooling(layers=WeighedLayers(file=source.directory / "layers", first=1, layers=2))
+    with pytest.raises(UnsupportedModelError, match="requires WeightedLayerPooling"):
+        adapted(source, token_graph(source, source.directory / "graph"), weighed)
+    graph = vector_graph(source, source.directory / "graph")
+    assert adapted(source, graph, weighed), "it has the whole way of a text's vector in it"
 
 
 @pytest.mark.parametrize("names", [("dense_vecs", "colbert_vecs"), ("1234", "1235")])
