@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgepack.api import BuildContext, Bundle
 from edgepack.api.kit import open_bundle, unpack_bundle
+from edgepack.bundles.place import held_as_it_is
 from edgepack.device.record import record_files
 from edgepack_oci.content.proof import devices_tags, proof_of
 from edgepack_oci.content.reference import Reference
@@ -52,13 +53,17 @@ def push(paths: Sequence[Path], reference: Reference, *, plain_http: bool, conte
 
     What fails leaves the tag as it was: layers that have arrived stay, and are not sent again.
     """
-    bundles = [_opened(path, number, context) for number, path in enumerate(paths)]
-    release = make_release(bundles, reference.tag, context=context)
-    proofs = {
-        packed.platform: proof_of(bundle, files, packed.modelpack.descriptor())
-        for path, bundle, packed in zip(paths, bundles, release.packed, strict=True)
-        if (files := record_files(path, bundle))
-    }
+    with ExitStack() as held:
+        # Each once and in one order: two runs would wait for each other.
+        for read in sorted({path.resolve() for path in paths}):
+            held.enter_context(held_as_it_is(read, waiting=context.warn))
+        bundles = [_opened(path, number, context) for number, path in enumerate(paths)]
+        release = make_release(bundles, reference.tag, context=context)
+        proofs = {
+            packed.platform: proof_of(bundle, files, packed.modelpack.descriptor())
+            for path, bundle, packed in zip(paths, bundles, release.packed, strict=True)
+            if (files := record_files(path, bundle))
+        }
     tags = {reference.tagged(tag).tag: document for tag, document in release.tags.items()}
     counted: Counter[str] = Counter()
     sent = 0

@@ -85,9 +85,14 @@ def make_layer(part: str, entries: Sequence[TarEntry], *, context: BuildContext)
     key = {
         "entries": hashlib.sha256(said.encode()).hexdigest(),
         "zlib": zlib.ZLIB_RUNTIME_VERSION,
-        "schema": "1",
+        "schema": "2",
     }
-    made = context.store.cached("oci-layer", key, make)
+    files = {
+        entry.name: entry.source
+        for entry in entries
+        if isinstance(entry.source, Path) and _identity(entry)[1] == "file"
+    }
+    made = context.store.cached("oci-layer", key, make, files=files)
     sums = json.loads((made / _SUMS).read_text())
     file = made / _BLOB
     return Layer(part=part, file=file, size=file.stat().st_size, **sums)
@@ -103,7 +108,7 @@ def _folders(files: Sequence[TarEntry], entries: Mapping[str, TarEntry]) -> list
 
 
 def _identity(entry: TarEntry) -> list[object]:
-    """All of an entry that is written."""
+    """All of an entry that is written but the content of a file."""
     source = entry.source
     if entry.link:
         return [entry.name, "link", entry.link]
@@ -113,5 +118,4 @@ def _identity(entry: TarEntry) -> list[object]:
         return [entry.name, "link", source.readlink().as_posix()]
     if source.is_dir():
         return [entry.name, "folder"]
-    with source.open("rb") as stream:
-        return [entry.name, "file", entry.executable, hashlib.file_digest(stream, "sha256").hexdigest()]
+    return [entry.name, "file", entry.executable]

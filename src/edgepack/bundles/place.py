@@ -8,8 +8,9 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Set
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from edgepack.bundles.manifest import MANIFEST, SIGNATURE
@@ -106,6 +107,14 @@ def held_place(destination: Path, *, waiting: Callable[[], None]) -> Iterator[No
         for descriptor in opened:
             os.close(descriptor)
         _remove_unheld(path)
+
+
+def held_as_it_is(folder: Path, *, waiting: Callable[[str], None]) -> AbstractContextManager[None]:
+    """While a bundle is signed or sent no other run puts one in its place; who may not write beside it does so all the same."""
+    if not folder.is_dir() or not os.access(folder.parent, os.W_OK):
+        return nullcontext()
+    said = f"another run is putting {folder} in its place: waiting until it is done"
+    return held_place(folder, waiting=partial(waiting, said))
 
 
 def _hold(path: Path, waiting: Callable[[], None], opened: list[int]) -> None:

@@ -64,10 +64,12 @@ def frame(content: Path | bytes, *, store: Store, advance: Callable[[int], None]
             else:
                 _by_all_cores(content, size, out, tell)
 
+    read = {"sha256": content} if isinstance(content, Path) else {}
     made = store.cached(
         "zstd-frame",
         {"sha256": sha256, "zstd": f"{version} {FRAMES if size >= LARGE else LEVEL}{jobs}"},
         make,
+        files=read,
         is_right=lambda folder: _is_of(folder / "frame.zst", size, sha256),
     )
     advance(size - told)

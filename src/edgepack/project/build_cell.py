@@ -171,7 +171,9 @@ def _there(shared: SharedStore | None) -> SharedStore:
 def _claim(place: Path, order: Job) -> None:
     """Two cells of a build that are made at one place are one too many. A cell that is made again has its claim already."""
     assert order.claims is not None
-    claim = Path(order.claims) / hashlib.sha256(str(place).encode()).hexdigest()
+    # One folder has many names.
+    found = str(place.parent.resolve() / place.name)
+    claim = Path(order.claims) / hashlib.sha256(found.encode()).hexdigest()
     mine = f"{order.number} {order.cell.label}"
     try:
         claim.symlink_to(mine)

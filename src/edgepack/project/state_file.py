@@ -5,15 +5,14 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from edgepack.building.outcome import Outcome, files_beside
 from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle, read_manifest
-from edgepack.bundles.place import held_place, placed_beside
+from edgepack.bundles.place import held_as_it_is, held_place, placed_beside
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, OutputError
 from edgepack.files.folder import is_below, named_path
@@ -140,7 +139,7 @@ def signing(path: Path, *, context: BuildContext) -> Iterator[bool]:
     Whether it was. No other run puts a bundle in its place until it is signed with all that lies beside it.
     """
     path = named_path(path)
-    with _held(path, context):
+    with held_as_it_is(path, waiting=context.warn):
         known = _remembered(path.parent).get(path.name) if path.is_dir() else None
         if known is None or not _is_as_made(path, known):
             yield False
@@ -153,14 +152,6 @@ def signing(path: Path, *, context: BuildContext) -> Iterator[bool]:
             *(each.relative_to(output).as_posix() for each in signatures if each.is_file()),
         }
         remember(path, {**known, "files": described(output, sorted(names))})
-
-
-def _held(path: Path, context: BuildContext) -> AbstractContextManager[None]:
-    """Who may not write beside a folder signs the folder alone."""
-    if not path.is_dir() or not os.access(path.parent, os.W_OK):
-        return nullcontext()
-    waiting = f"another run is putting {path} in its place: waiting until it is done"
-    return held_place(path, waiting=partial(context.warn, waiting))
 
 
 def is_memory(value: object) -> bool:

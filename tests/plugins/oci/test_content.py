@@ -3,14 +3,18 @@
 import json
 import struct
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from edgepack.api.axes import TarEntry, write_tgz
 from edgepack.bundles.manifest import open_bundle
-from edgepack.errors import UsageError
+from edgepack.errors import OutputError, UsageError
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
+from edgepack_oci.content import layers as content_layers
 from edgepack_oci.content import libc
 from edgepack_oci.content.documents import BUNDLE, MODELPACK, MODELPACK_CONFIG, PLATFORM
 from edgepack_oci.content.layers import bundle_layers
@@ -74,6 +78,29 @@ def test_the_same_bundle_has_the_same_digests_and_a_signature_changes_one_layer(
     signed = released(context, bundle)
     changed = set(signed.layers) - set(first.layers)
     assert [signed.layers[digest].part for digest in changed] == ["manifest"]
+
+
+def test_a_layer_of_files_that_were_replaced_meanwhile_is_not_kept(
+    context: HostContext, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was another bundle's under this one's key: what was pushed later could not be pulled, for good."""
+    opened, program = open_bundle(bundle), bundle / "embed"
+    before = program.read_bytes()
+
+    def replaced(out: Any, entries: Sequence[TarEntry]) -> str:
+        if any(entry.source == program for entry in entries):
+            program.write_bytes(b"another")
+        return write_tgz(out, entries)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(content_layers, "write_tgz", replaced)
+        with pytest.raises(OutputError, match="was changed while it was read"):
+            bundle_layers(opened, context=context)
+    program.write_bytes(before)
+    code = next(layer for layer in bundle_layers(opened, context=context) if layer.part == "code")
+    with tarfile.open(code.file) as tar:
+        found = tar.extractfile("models/embed")
+        assert found is not None and found.read() == before
 
 
 def test_a_modelpack_is_as_the_specification_has_it(context: HostContext, bundle: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.device_records import result
@@ -16,6 +17,7 @@ from tests.support.serving import Reply, serving
 from tests.support.signed import key_in
 
 from edgepack.bundles.manifest import MANIFEST, digest, open_bundle
+from edgepack.bundles.place import held_place
 from edgepack.device.record import require_device, write_record
 from edgepack.errors import (
     BundleError,
@@ -34,6 +36,7 @@ from edgepack.verifier.facts import OWN_LIMITS
 from edgepack_oci.content.documents import BUNDLE, IMAGE_CONFIG, INDEX, MODELPACK
 from edgepack_oci.content.documents import MANIFEST as OCI_MANIFEST
 from edgepack_oci.content.reference import Reference, parse_reference
+from edgepack_oci.content.release import Release
 from edgepack_oci.places import upload
 from edgepack_oci.pull import Pulled, Wanted, pull
 from edgepack_oci.push import Pushed, push
@@ -64,6 +67,29 @@ def refused(do: Callable[[], object], kind: type[EdgepackError], said: str, hint
 
 def nothing_at(tmp_path: Path) -> bool:
     return not (tmp_path / "out").exists() and not list(tmp_path.glob(".out*"))
+
+
+def test_no_other_bundle_is_put_in_its_place_while_one_is_sent(
+    bundle: Path, tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next version was sent under the tag of this one. Each is held once, in one order."""
+
+    def busy() -> None:
+        raise InterruptedError
+
+    def meanwhile(*given: Any, **named: Any) -> Release:
+        with held_place(bundle, waiting=busy):
+            raise AssertionError("its place is free")
+
+    monkeypatch.setattr("edgepack_oci.push.make_release", meanwhile)
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(InterruptedError):
+        push(
+            [bundle, tmp_path / "link" / bundle.name],
+            parse_reference(f"oci:{tmp_path}/layout:1.0"),
+            plain_http=False,
+            context=context,
+        )
 
 
 def test_a_bundle_comes_back_as_it_was(

@@ -5,12 +5,14 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import zstandard
 from tests.support.fleet import Shelf
 
+from edgepack.errors import OutputError
 from edgepack.files import frames
 from edgepack.files.frames import frame
 from edgepack.files.shared import SharedStore
@@ -48,6 +50,26 @@ def test_a_frame_is_made_once_and_again_when_damaged(store: Store, monkeypatch: 
     assert frame(CONTENT, store=store).read_bytes() == before
     monkeypatch.delattr(zstandard, "ZstdCompressor")
     assert frame(CONTENT, store=store).read_bytes() == before
+
+
+@pytest.mark.parametrize("by", ["compress", "_by_all_cores"])
+def test_a_frame_of_a_file_that_was_replaced_meanwhile_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    file, store, real = tmp_path / "file", Store(root=tmp_path / "store"), getattr(frames, by)
+    monkeypatch.setattr(frames, "HUGE", 1000 if by == "_by_all_cores" else frames.HUGE)
+    file.write_bytes(CONTENT)
+
+    def replaced(*given: Any) -> Any:
+        file.write_bytes(b"x" + CONTENT[1:])
+        return real(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(frames, by, replaced)
+        with pytest.raises(OutputError, match="was changed while it was read"):
+            frame(file, store=store)
+    made = frame(CONTENT, store=store)
+    assert zstandard.ZstdDecompressor().decompress(made.read_bytes()) == CONTENT
 
 
 def test_another_zstd_makes_its_own(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

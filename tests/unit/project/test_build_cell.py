@@ -14,7 +14,7 @@ from edgepack.errors import UsageError
 from edgepack.models.find.source import ingest
 from edgepack.plugins.context import HostContext
 from edgepack.project import build_cell
-from edgepack.project.build_cell import edition, key_of_cell, make_cell, settle, target_of
+from edgepack.project.build_cell import _claim, edition, key_of_cell, make_cell, settle, target_of
 from edgepack.project.file import Wanted
 from edgepack.project.jobs import Job, Result, State
 from edgepack.project.matrix import Cell
@@ -196,3 +196,19 @@ def test_another_edition_of_the_same_version_makes_another_bundle(
     cell = Cell(wanted=Wanted(model=source.name, targets=("linux-x86-fast",)), target="linux-x86-fast")
     done = make_cell(Job(cell=cell, number=0, edition=before, claims=None), context=context)
     assert f"and {before} asks it" in str(done.error)
+
+
+@pytest.mark.parametrize("other", ["dist/../dist", "link", "dist/"])
+def test_a_place_has_many_names_and_is_one_cells(tmp_path: Path, other: str) -> None:
+    """Two cells made by turns what the other had made, and both were said to be made."""
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "link").symlink_to("dist")
+
+    def job(number: int, recipe: str) -> Job:
+        cell = Cell(wanted=Wanted(targets=("t",), recipe=recipe), target="t")
+        return Job(cell=cell, number=number, edition="", claims=str(tmp_path / "claims"))
+
+    _claim(tmp_path / "dist" / "a", job(0, "fp32"))
+    with pytest.raises(UsageError, match="is made at"):
+        _claim(tmp_path / other / "a", job(1, "int8"))
+    _claim(tmp_path / other / "b", job(1, "int8"))

@@ -106,8 +106,8 @@ def test_no_other_bundle_is_put_in_its_place_while_one_is_signed(
 def test_who_may_not_write_beside_a_folder_signs_the_folder(
     tmp_path: Path, folder: Path, key: PrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgepack.project.state_file.os.access", lambda *_: False)
-    monkeypatch.setattr("edgepack.project.state_file.held_place", None)
+    monkeypatch.setattr("edgepack.bundles.place.os.access", lambda *_: False)
+    monkeypatch.setattr("edgepack.bundles.place.held_place", None)
     assert python_api.sign(folder, key=tmp_path / "key.key") == [folder / SIGNATURE]
 
 
