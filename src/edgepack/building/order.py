@@ -1,6 +1,6 @@
 """What is to be built, checked before anything is made for it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,16 +9,25 @@ from edgepack.bundles.disk_space import require_room
 from edgepack.bundles.manifest import bundle_name
 from edgepack.bundles.packages import Packagers, packagers_of
 from edgepack.bundles.place import require_free, require_writable
-from edgepack.errors import MissingToolError, ModelError, TargetError, UsageError, VerificationError
+from edgepack.errors import (
+    MissingToolError,
+    ModelError,
+    OutputError,
+    TargetError,
+    UsageError,
+    VerificationError,
+)
+from edgepack.files.store import sha256_of
 from edgepack.models.find.source import ingest, name_of
 from edgepack.models.inspection import TABLE_TARGETS
 from edgepack.models.read.static import is_static_source
 from edgepack.plugins.builder import Builder, RegisteredBuilder
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.expected import Expected
+from edgepack.recipes.prepare import corpora_of
 from edgepack.recipes.registry import passes_of
 from edgepack.records.model import ModelSource
-from edgepack.records.target import Target
+from edgepack.records.target import Pass, Target
 from edgepack.reports.cost import Prices, prices_of
 from edgepack.signing.keys import PrivateKey, load_public
 from edgepack.suitability.decide import require_suitable
@@ -47,6 +56,8 @@ class Order:
     packagers: Packagers
     registered: RegisteredBuilder
     builder: Builder
+    files: Mapping[Path, str]
+    """Files of the user's that decide what is made beside the model, with their digests."""
     context: HostContext
 
     def destination(self, name: str) -> Path:
@@ -80,6 +91,12 @@ def place_order(
         prices_of(prices, context),
         host.builder_of(target),
     )
+    builder = registered.create(target, context)
+    passes = [
+        step
+        for options in (target.model, target.model.for_scores())
+        for step in passes_of(options.recipe, context)
+    ]
     order = Order(
         target=target,
         model=model,
@@ -90,11 +107,10 @@ def place_order(
         prices=table,
         packagers=packagers,
         registered=registered,
-        builder=registered.create(target, context),
+        builder=builder,
+        files=_files_of(target, passes),
         context=context,
     )
-    for options in (target.model, target.model.for_scores()):
-        passes_of(options.recipe, context)
     _require_module(target, context)
     _require_tools(registered.missing(target), context)
     require_writable(output)
@@ -102,6 +118,21 @@ def place_order(
         order.destination(name)
     require_room(output=output, cache=context.store.root)
     return order
+
+
+def _files_of(target: Target, passes: Sequence[Pass]) -> dict[Path, str]:
+    named = (target.module, target.model.calibration, *map(Path, corpora_of(tuple(passes))))
+    return {path: sha256_of(path) for path in named if path is not None and path.is_file()}
+
+
+def require_as_ordered(order: Order) -> None:
+    """Raise ``OutputError`` where a file of the user's is another than when the build began: it is read more than once."""
+    for path, digest in order.files.items():
+        if not path.is_file() or sha256_of(path) != digest:
+            raise OutputError(
+                f"{path} was changed while the bundle was made",
+                hint="build it again when nothing writes to it any more",
+            )
 
 
 def find_model(order: Order) -> ModelSource:

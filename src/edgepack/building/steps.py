@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from edgepack.building.order import Order
+from edgepack.building.order import Order, require_as_ordered
 from edgepack.building.outcome import Outcome, report_file_of, require_no_other, require_own, withdrawn
 from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.assemble import assemble
@@ -128,6 +128,7 @@ def lay_out(order: Order, parts: Parts, run: BundleRunner, folder: Path) -> Bund
         folder=folder,
         context=order.context,
     )
+    require_as_ordered(order)
     if parts.runner.exact:
         twin = parts.runner.twin
         makes = with_program(bundle, twin, context=order.context) if twin else bundle

@@ -94,7 +94,8 @@ def prepare_model(
         **({"calibration": "pairs"} if takes_pairs(source) else {}),
         **({"ranks": "characters by themselves"} if _ranks_characters(source, passes) else {}),
     }
-    folder = context.store.cached("prepared", inputs, of_unchanged(source, make))
+    corpora = {f"corpus {number}": Path(each) for number, each in enumerate(corpora_of(passes))}
+    folder = context.store.cached("prepared", inputs, of_unchanged(source, make), files=corpora)
     facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     prepared = _describe(folder, source, options.format, facts)
     context.note(summary(prepared, facts))

@@ -14,13 +14,14 @@ import pytest
 from tests.support.berts import write_bert
 from tokenizers import Tokenizer
 
-from edgepack.errors import ModelError, UsageError
+from edgepack.errors import ModelError, OutputError, UsageError
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.reference import embed_with_onnxruntime, reference_vectors
 from edgepack.passes.prune_vocabulary import in_texts, kept_tokens, prune_vocabulary, pruned_tokenizer
 from edgepack.plugins.context import HostContext
 from edgepack.recipes import prepare, word_lists
 from edgepack.recipes.prepare import prepare_model
+from edgepack.recipes.registry import apply
 from edgepack.records.model import ModelSource
 from edgepack.records.outputs import MultiVector, Outputs, Side, Sparse
 from edgepack.records.recipe import Material
@@ -107,6 +108,26 @@ def test_passes_that_run_texts_cut_them_up_as_the_pruned_model_takes_them(
     pruned = prepare_model(source, options=options, context=context)
     vectors = embed_with_onnxruntime(pruned.file, pruned.source, CORPUS)
     assert (vectors * reference_vectors(source, CORPUS, context=context)).sum(axis=1).min() > 0.97
+
+
+def test_a_corpus_that_is_saved_meanwhile_makes_no_entry(
+    source: ModelSource, corpus: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache had the model of the one corpus under the key of the other."""
+    before = corpus.read_text()
+
+    def saved(*given: Any, **named: Any) -> Any:
+        corpus.write_text("a\n")
+        return apply(*given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("edgepack.recipes.prepare.apply", saved)
+        with pytest.raises(OutputError, match="was changed while it was read"):
+            prepare_model(source, options=steps(corpus), context=context)
+    corpus.write_text(before)
+    made = prepare_model(source, options=steps(corpus), context=context)
+    corpus.write_text("a\n")
+    assert prepare_model(source, options=steps(corpus), context=context).file != made.file
 
 
 def test_another_corpus_is_another_model(source: ModelSource, corpus: Path, context: HostContext) -> None:

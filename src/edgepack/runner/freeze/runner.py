@@ -72,12 +72,12 @@ def freeze_runner(
     library = link_library(platform, context=context)
     inputs = {**decides(), "library": sha256_of(library), "tokenizer": "compiled" if table else "tokenizers"}
     if module is not None:
-        inputs["module"] = f"{module.name} {sha256_of(module)}"
+        inputs["module's name"] = module.name
 
     def make(folder: Path) -> None:
         freeze_into(folder, library=library, compiled=table is not None, module=module, context=context)
 
-    made = context.store.cached("runner", inputs, make)
+    made = context.store.cached("runner", inputs, make, files={"module": module} if module else {})
     own = link_library(platform, features, key=public_key, context=context)
     folder = context.work_dir / "frozen-runner"
     shutil.copytree(made / "program", folder, symlinks=True)

@@ -16,7 +16,7 @@ from tests.support.signed import same_key_in
 from edgepack import python_api as library
 from edgepack.bundles.manifest import file_entry
 from edgepack.console import Story
-from edgepack.errors import FloorError, MissingToolError, ProofError, ToolError
+from edgepack.errors import FloorError, MissingToolError, OutputError, ProofError, ToolError
 from edgepack.files.elf import foreign_libraries, glibc_floor
 from edgepack.files.store import Store, default_root, digest_tree
 from edgepack.plugins.context import HostContext, host_context
@@ -197,6 +197,19 @@ def test_a_second_call_freezes_nothing(
         again = freeze_runner(model=prepared, platform=PLATFORM, context=context)
         assert again.versions == frozen.versions
         assert digest_tree(again.directory) == digest_tree(frozen.directory)
+
+
+def test_a_module_that_is_saved_while_it_is_frozen_makes_no_entry(
+    prepared: PreparedModel, context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache had the program with the one module under the key of the other, and it was verified with that."""
+    (library_file := tmp_path / "libembed.so").touch()
+    (module := tmp_path / "hooks.py").write_text("one")
+    monkeypatch.setattr(subject, "link_library", lambda *given, **named: library_file)
+    monkeypatch.setattr(subject, "freeze_into", lambda folder, **named: module.write_text("other"))
+    with pytest.raises(OutputError, match=r"hooks\.py was changed while it was read"):
+        freeze_runner(model=prepared, platform=PLATFORM, module=module, context=context)
+    assert not list((context.store.root / "runner").glob("*"))
 
 
 def test_what_a_users_module_imports_stays(context: HostContext, tmp_path: Path) -> None:
