@@ -14,7 +14,7 @@ import edgepack
 from edgepack.bundles.model_section import NAMED, source_section
 from edgepack.errors import BundleError, reason_of
 from edgepack.files.folder import named_path
-from edgepack.files.store import is_mostly_holes, sha256_of
+from edgepack.files.store import inflated, sha256_of
 from edgepack.records.bundle import Bundle, RunnerArtifact
 from edgepack.records.figures import LIMITS
 from edgepack.records.model import ModelSource, PreparedModel
@@ -317,6 +317,9 @@ def open_bundle(directory: Path) -> Bundle:
         raise BundleError(f"{directory}: {SIGNATURE} is not a file", hint="unpack its archive again")
     listed = {str(file["path"]): file for file in manifest["files"]}
     folders = {parent.as_posix() for name in listed for parent in PurePosixPath(name).parents}
+    files = (directory / name for name, file in listed.items() if file["mode"] != LINK)
+    if odd := inflated(path for path in files if path.is_file()):
+        raise BundleError(f"{directory}: {odd[0].relative_to(directory)} is damaged: {odd[1]}", hint=REMAKE)
     for name, file in listed.items():
         _check_file(directory, name, file)
         if file["mode"] == LINK:
@@ -463,10 +466,6 @@ def _check_file(directory: Path, name: str, file: Mapping[str, Any]) -> None:
         # Whoever opens a pipe waits for one who writes.
         if mode != LINK and not stat.S_ISREG(path.stat().st_mode):
             raise BundleError(f"{directory}: {name} is damaged: it is not a file", hint=hint)
-        if mode != LINK and is_mostly_holes(path):
-            raise BundleError(
-                f"{directory}: {name} is damaged: nearly all of it was never written", hint=hint
-            )
         size, sha256 = size_and_sha256(path)
     except FileNotFoundError as error:
         raise BundleError(f"{directory}: {name} is missing", hint=hint) from error

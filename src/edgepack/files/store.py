@@ -8,7 +8,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -296,7 +296,11 @@ LARGE, WRITTEN = 1 << 30, 8
 """Bytes of a file that is looked at for holes; at least one in so many of its bytes is written."""
 
 
-def is_mostly_holes(path: Path) -> bool:
+AGAIN = 4 << 30
+"""Bytes of files that are read once more, since other names lead to them."""
+
+
+def _is_mostly_holes(path: Path) -> bool:
     """Whether nearly nothing of a large file was ever written: a few kilobytes stand for terabytes of zeros, which would be read for days."""
     size = path.stat().st_size
     if size <= LARGE:
@@ -311,6 +315,21 @@ def is_mostly_holes(path: Path) -> bool:
             hole = os.lseek(stream.fileno(), data, os.SEEK_HOLE)
             least -= hole - data
     return False
+
+
+def inflated(paths: Iterable[Path]) -> tuple[Path, str] | None:
+    """The first of the files for which a disk has little and of which days would be read, and why it is one: holes, or many names of one file."""
+    seen, again = set[tuple[int, int]](), 0
+    for path in paths:
+        if _is_mostly_holes(path):
+            return path, "nearly all of it was never written"
+        status = path.stat()
+        if (one := (status.st_dev, status.st_ino)) in seen:
+            again += status.st_size
+            if again > AGAIN:
+                return path, "other names lead to the same file"
+        seen.add(one)
+    return None
 
 
 def _without_waiting(path: str, flags: int) -> int:

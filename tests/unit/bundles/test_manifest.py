@@ -10,6 +10,7 @@ import pytest
 
 from edgepack.bundles.manifest import bundle_name, digest, file_entry, open_bundle, write_manifest
 from edgepack.errors import BundleError
+from edgepack.files import store
 from edgepack.records.bundle import Bundle
 
 pytestmark = pytest.mark.tools("gcc")
@@ -233,6 +234,20 @@ def test_modes_that_let_others_in_are_noticed(bundle: Bundle, name: str, mode: i
 def test_an_empty_folder_is_noticed(bundle: Bundle) -> None:
     (bundle.directory / "lib" / "cache").mkdir()
     with pytest.raises(BundleError, match="lib/cache is not in the manifest"):
+        open_bundle(bundle.directory)
+
+
+def test_one_file_under_many_names_is_noticed(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of 14 MB stood for 6 TB: each name was read."""
+    listed = {file["path"]: file for file in bundle.manifest["files"]}
+    names = [f"lib/{number}" for number in range(3)]
+    for name in names:
+        (bundle.directory / name).hardlink_to(bundle.directory / "golden.json")
+    same = [{**listed["golden.json"], "path": name} for name in names]
+    edit(bundle, lambda manifest: manifest["files"].extend(same))
+    assert open_bundle(bundle.directory)
+    monkeypatch.setattr(store, "AGAIN", 2 * listed["golden.json"]["size"])
+    with pytest.raises(BundleError, match="lib/2 is damaged: other names lead to the same file"):
         open_bundle(bundle.directory)
 
 
