@@ -28,17 +28,19 @@ def sealed_statement(statement: Mapping[str, Any], key: PrivateKey) -> bytes:
     return sealed_payload(json.dumps(statement, indent=1, ensure_ascii=False).encode(), key)
 
 
-def is_statement(file: Path) -> bool:
-    """Whether a file is an in-toto statement itself, e.g. of where a bundle comes from."""
+def kind_of_statement(file: Path) -> str | None:
+    """Its predicate's type where a file is an in-toto statement itself, e.g. of where a bundle comes from; ``None`` for any other file."""
     if file.suffix != ".json" or file.stat().st_size > MOST:
-        return False
+        return None
     try:
         document = json.loads(file.read_bytes())
     except (ValueError, RecursionError):
-        return False
-    return isinstance(document, dict) and str(document.get("_type")).startswith(
+        return None
+    if not isinstance(document, dict) or not str(document.get("_type")).startswith(
         "https://in-toto.io/Statement/"
-    )
+    ):
+        return None
+    return str(document.get("predicateType"))
 
 
 def sealed_payload(payload: bytes, key: PrivateKey) -> bytes:

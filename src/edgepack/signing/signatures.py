@@ -14,7 +14,7 @@ from edgepack.files.store import written_beside
 from edgepack.records.bundle import Bundle
 from edgepack.signing.envelope import (
     is_of_another,
-    is_statement,
+    kind_of_statement,
     open_statement,
     require_sealed,
     require_sealed_statement,
@@ -23,7 +23,7 @@ from edgepack.signing.envelope import (
     sealed_statement,
 )
 from edgepack.signing.keys import PrivateKey, PublicKey
-from edgepack.signing.statement import require_statement_of, statement_of
+from edgepack.signing.statement import PREDICATE, require_statement_of, statement_of
 from edgepack.terminal_text import foreign
 
 SUFFIX = ".sigstore.json"
@@ -103,8 +103,17 @@ def sign_copy(bundle: Bundle, key: PrivateKey) -> None:
 
 
 def sign_file(file: Path, key: PrivateKey, *, force: bool = True) -> Path:
-    """Write the signature of an archive or package beside it; an in-toto statement is signed as such, in an envelope that holds it."""
-    sealed = sealed_payload(file.read_bytes(), key) if is_statement(file) else sealed_digest(file, key)
+    """Write the signature of an archive or package beside it; an in-toto statement is signed as such, in an envelope that holds it.
+
+    Raises ``OutputError`` for the statement that the signature of a bundle is: nobody has looked at its files.
+    """
+    statement = kind_of_statement(file)
+    if statement == PREDICATE:
+        raise OutputError(
+            f"{file} is what the signature of a bundle says, so it is not signed by itself",
+            hint="edgepack sign BUNDLE compares the bundle's files and signs them",
+        )
+    sealed = sealed_digest(file, key) if statement is None else sealed_payload(file.read_bytes(), key)
     return _put(signature_of(file), sealed, force=force)
 
 
@@ -163,7 +172,7 @@ def require_signed_file(file: Path, key: PublicKey) -> bool:
     path = signature_of(file)
     if not os.path.lexists(path):
         return False
-    if is_statement(file):
+    if kind_of_statement(file) is not None:
         require_sealed_statement(file, path, key)
     else:
         require_sealed(file, path, key)
