@@ -14,13 +14,20 @@ from edgepack.signing.keys import PrivateKey, PublicKey, require_hint
 
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+DSSE = b"DSSEv1 "
 MOST = 16 << 20
 """Bytes that a signature's file may have; those of bundles have some thousands."""
 
 
 def pae(payload: bytes) -> bytes:
     """Bytes that are signed for a payload: DSSE's pre-authentication encoding."""
-    return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
+    return b"%s%d %s %d %s" % (DSSE, len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
+
+
+def begins_as_statement(file: Path) -> bool:
+    """Whether a file may be what is signed for a payload: the signature of its content would be one of the payload."""
+    with file.open("rb") as stream:
+        return stream.read(len(DSSE)) == DSSE
 
 
 def sealed_statement(statement: Mapping[str, Any], key: PrivateKey) -> bytes:

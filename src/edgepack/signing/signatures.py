@@ -13,6 +13,7 @@ from edgepack.errors import OutputError, SignatureError, UsageError
 from edgepack.files.store import written_beside
 from edgepack.records.bundle import Bundle
 from edgepack.signing.envelope import (
+    begins_as_statement,
     is_of_another,
     kind_of_statement,
     open_statement,
@@ -105,10 +106,11 @@ def sign_copy(bundle: Bundle, key: PrivateKey) -> None:
 def sign_file(file: Path, key: PrivateKey, *, force: bool = True) -> Path:
     """Write the signature of an archive or package beside it; an in-toto statement is signed as such, in an envelope that holds it.
 
-    Raises ``OutputError`` for the statement that the signature of a bundle is: nobody has looked at its files.
+    Raises ``OutputError`` for the statement that the signature of a bundle is, by itself or as the bytes that are signed of it: nobody has
+    looked at its files.
     """
     statement = kind_of_statement(file)
-    if statement == PREDICATE:
+    if statement == PREDICATE or begins_as_statement(file):
         raise OutputError(
             f"{file} is what the signature of a bundle says, so it is not signed by itself",
             hint="edgepack sign BUNDLE compares the bundle's files and signs them",

@@ -26,7 +26,7 @@ from edgepack.files.store import sha256_of
 from edgepack.finished_bundle import VerifyOptions, verify_again
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
-from edgepack.signing.envelope import open_statement, require_sealed
+from edgepack.signing.envelope import open_statement, pae, require_sealed
 from edgepack.signing.keys import PrivateKey
 from edgepack.signing.signatures import sign_copy, sign_file, signature_of
 from edgepack.signing.statement import statement_of
@@ -154,11 +154,13 @@ def test_what_a_bundle_s_signature_says_is_not_signed_as_a_file(
     tmp_path: Path, folder: Path, key: PrivateKey
 ) -> None:
     """A file of a stranger's that says it of the stranger's bundle was that bundle's signature."""
-    file = tmp_path / "notes.intoto.json"
-    file.write_text(json.dumps(statement_of(open_bundle(folder))))
-    with pytest.raises(OutputError, match="is what the signature of a bundle says"):
-        python_api.sign(file, key=tmp_path / "key.key")
-    assert not signature_of(file).exists()
+    statement = json.dumps(statement_of(open_bundle(folder))).encode()
+    for name, content in (("notes.intoto.json", statement), ("LICENSE.txt", pae(statement))):
+        file = tmp_path / name
+        file.write_bytes(content)
+        with pytest.raises(OutputError, match="is what the signature of a bundle says"):
+            python_api.sign(file, key=tmp_path / "key.key")
+        assert not signature_of(file).exists()
 
 
 def test_provenance_names_the_archive_that_is_signed(
