@@ -94,7 +94,7 @@ def shipped(tmp_path: Path) -> dict[str, str]:
     return {
         each.path: each.sha256
         for each in digest_tree(tmp_path / "dist")
-        if not each.path.endswith((".report.json", ".edgepack-build.json"))
+        if not each.path.endswith((".report.json", "edgepack-build.json"))
     }
 
 

@@ -1,10 +1,12 @@
 """A project's bundles are made where something changed, and one that fails stops no other."""
 
+import hashlib
 import json
 import shutil
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,9 @@ from edgepack import python_api
 from edgepack.bundles.manifest import open_bundle
 from edgepack.bundles.place import held_place
 from edgepack.console import Story
+from edgepack.errors import PluginError
 from edgepack.files.store import digest_tree
-from edgepack.project.state_file import REMEMBERED
+from edgepack.project.state_file import HIDDEN, REMEMBERED
 from edgepack.signing.keys import load_private, load_public, new_keys
 from edgepack.signing.signatures import require_signed_file, sign_bundle
 
@@ -100,6 +103,33 @@ def test_a_bundle_that_no_build_of_a_project_has_made_is_not_replaced(
     shutil.rmtree(bundle)
     (tmp_path / "dist" / REMEMBERED).unlink()
     assert states() == {"one": "failed"}
+
+
+def test_what_a_build_of_a_project_has_made_is_made_again(
+    states: Callable[..., dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was refused for good once a plugin had failed that was told of it, its manifest was damaged, or it was copied without hidden files."""
+    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
+
+    def fails(*_: object) -> None:
+        raise PluginError("no network")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("edgepack.pipeline.hand_over", fails)
+        assert states() == {"one": "failed"}
+    assert states() == {"one": "made"}
+    manifest = tmp_path / "dist/one-kiosk-one/manifest.json"
+    digest = hashlib.sha256(b"firmware").hexdigest()
+    damage = partial(str.replace, manifest.read_text(), digest, digest[::-1])
+    manifest.write_text(damage())
+    assert states() == {"one": "made"}
+    (tmp_path / "dist" / REMEMBERED).rename(tmp_path / "dist" / HIDDEN)
+    assert states() == {"one": "up to date"}, "it is called as editions before call it"
+    manifest.write_text(damage())
+    assert states() == {"one": "made"}
+    (tmp_path / "dist" / HIDDEN).unlink()
+    assert not list((tmp_path / "dist").glob(".*"))
+    assert states() == {"one": "up to date"}
 
 
 @pytest.mark.slow

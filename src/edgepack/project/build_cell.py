@@ -103,11 +103,11 @@ def _make(order: Job, *, context: HostContext) -> Result:
         order.claims is None or take(place, key, packagers=packagers, shared=_there(taken), context=context)
     ):
         return replace(done, state="from the store")
-    outcome = pipeline.build(target, model=cell.wanted.model, output=output, force=True, context=context)
-    memory = memory_of(key, outcome)
-    # It may be replaced, whatever it was made of.
-    remember(outcome.bundle.directory, {**memory, "key": ""})
+    outcome = pipeline.build(
+        target, model=cell.wanted.model, output=output, force=True, placed=_remember_as_ours, context=context
+    )
     _require_made_of(outcome, key, source, target, context)
+    memory = memory_of(key, outcome)
     remember(outcome.bundle.directory, memory)
     kept = shared is not None and offer(outcome.bundle.directory, memory, shared=shared, context=context)
     if order.claims is None and not kept:
@@ -116,6 +116,11 @@ def _make(order: Job, *, context: HostContext) -> Result:
             hint="the workers must be able to write to it",
         )
     return replace(done, state="made", report=outcome.report)
+
+
+def _remember_as_ours(outcome: Outcome) -> None:
+    """It may be replaced, whatever it was made of, and whatever a plugin does that is told of it."""
+    remember(outcome.bundle.directory, memory_of("", outcome))
 
 
 def _require_made_of(

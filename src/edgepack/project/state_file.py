@@ -22,8 +22,10 @@ from edgepack.records.bundle import Bundle
 from edgepack.signing.signatures import signature_of
 from edgepack.toml_schema import parse_foreign, read_foreign
 
-REMEMBERED = ".edgepack-build.json"
-"""In an output folder: bundle → what it was made of, its digest, and the files beside it."""
+REMEMBERED = "edgepack-build.json"
+"""In an output folder: bundle → what it was made of, its digest, and the files beside it. What copies the bundles copies it, too."""
+HIDDEN = ".edgepack-build.json"
+"""What it was called before: ``cp -r dist/*`` and uploads of artifacts leave such files out."""
 MOST = 16 << 20
 """Bytes of it."""
 Files = Mapping[str, Mapping[str, Any]]
@@ -69,7 +71,7 @@ def require_known(folder: Path) -> None:
     """Raise ``OutputError`` where something lies at a bundle's place that no build of a project has laid there, as far as it has remembered."""
     known = _remembered(folder.parent).get(folder.name)
     there = next((path for path in (folder, *files_beside(folder)) if os.path.lexists(path)), None)
-    if there is None or (known is not None and (there != folder or _digest_of(folder) == known["digest"])):
+    if there is None or (known is not None and (there != folder or _is_that(folder, known))):
         return
     raise OutputError(
         f"{there} exists, and no build of a project has made it, so it is not replaced",
@@ -77,11 +79,15 @@ def require_known(folder: Path) -> None:
     )
 
 
-def _digest_of(folder: Path) -> str | None:
+def _is_that(folder: Path, known: Mapping[str, Any]) -> bool:
+    """Whether a folder holds the bundle that is remembered, damaged or not; one whose manifest is damaged is told by what lies beside it."""
     try:
-        return digest(Bundle(directory=folder, manifest=read_manifest(folder)))
+        if digest(Bundle(directory=folder, manifest=read_manifest(folder))) == known["digest"]:
+            return True
+        open_bundle(folder)
     except BundleError:
-        return None
+        return _is_as_made(folder, known)
+    return False
 
 
 def holds_installed(bundle: Bundle) -> bool:
@@ -168,7 +174,8 @@ def is_memory(value: object) -> bool:
 def _remembered(output: Path) -> dict[str, Any]:
     """Nothing where the file is not there or damaged: everything is made again then."""
     with suppress(OSError, ValueError, RecursionError):
-        known = parse_foreign(read_foreign(output / REMEMBERED, most=MOST))
+        name = REMEMBERED if os.path.lexists(output / REMEMBERED) else HIDDEN
+        known = parse_foreign(read_foreign(output / name, most=MOST))
         if isinstance(known, dict) and all(map(is_memory, known.values())):
             return known
     return {}

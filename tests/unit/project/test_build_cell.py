@@ -153,12 +153,14 @@ def test_what_is_made_of_files_that_were_changed_meanwhile_is_not_remembered(
         return Job(cell=cell, number=number, edition=edition(context), claims=claims)
 
     def made_of(changed: Path | None) -> Any:
-        def build(target: Target, *, model: str, context: HostContext, **how: object) -> Any:
+        def build(target: Target, *, model: str, placed: Any, context: HostContext, **how: object) -> Any:
             if changed is not None:
                 changed.write_bytes(changed.read_bytes() + b"\n")
             section = source_section(ingest(model, context=context))
             bundle = SimpleNamespace(name="tiny", directory=tmp_path, manifest={"model": section})
-            return SimpleNamespace(bundle=bundle, report=None)
+            outcome = SimpleNamespace(bundle=bundle, report=None)
+            placed(outcome)
+            return outcome
 
         return build
 
