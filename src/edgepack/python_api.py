@@ -402,6 +402,7 @@ def _asked(
     min_cosine: float | None = None,
     *,
     model: str | Path | None = None,
+    gate: GateLevel | None = None,
     key: str | Path | None = None,
     **others: Any,
 ) -> VerifyOptions:
@@ -409,8 +410,10 @@ def _asked(
     from edgepack.finished_bundle import VerifyOptions
     from edgepack.plugins.host import plugins_of_process
     from edgepack.signing.keys import load_public
+    from edgepack.targets import read_limits
     from edgepack.verifier.facts import OWN_LIMITS
 
+    read_limits(min_cosine=min_cosine, gate=gate)
     named = None if target is None else plugins_of_process().target(str(target))
     limits = None if named is None else named.model
     if min_cosine is not None:
@@ -418,6 +421,7 @@ def _asked(
     return VerifyOptions(
         model=None if model is None else str(model),
         limits=limits,
+        gate=gate,
         module=None if named is None else named.module,
         key=None if key is None else load_public(Path(key)),
         **others,
@@ -529,4 +533,6 @@ def _vectors(path: Path, texts: Sequence[str]) -> NDArray[float32]:
         raise TypeError("embed takes a list of texts, not one text: embed([text])")
     with _context() as context:
         bundle = open_bundle(path)
-        return numpy.asarray(runner_for(bundle, context).embed(bundle, texts), dtype=numpy.float32)
+        rows = runner_for(bundle, context).embed(bundle, texts)
+        # Of no text, too.
+        return numpy.asarray(rows, dtype=numpy.float32).reshape(-1, bundle.manifest["model"]["dimension"])

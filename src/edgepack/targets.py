@@ -309,6 +309,16 @@ def _share(value: object) -> float:
     return float(value)
 
 
+def read_limits(**said: object) -> dict[str, Any]:
+    """Limits of the gate and its level that are said beside a target, read as a target's; what is ``None`` is not said. Raises ``UsageError``."""
+    asked = {key: value for key, value in said.items() if value is not None}
+    try:
+        read = read_table(ModelOptions, asked, how=dict.fromkeys(LIMITS, _share))
+    except Malformed as error:
+        raise UsageError(str(error), hint=error.hint) from error
+    return {key: getattr(read, key) for key in asked}
+
+
 def _size(key: str, example: str) -> Callable[[object], int]:
     def read(value: object) -> int:
         try:

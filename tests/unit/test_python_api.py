@@ -1,16 +1,24 @@
 """edgepack from Python."""
 
 import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner
 from tests.support.berts import write_bert
 from tests.support.command import edgepack
+from tests.support.signed import write_small_bundle
 
 from edgepack import _common_kernels, python_api
+from edgepack.cli.bundles import verify
+from edgepack.cli.doctor import doctor
 from edgepack.errors import ModelError, TargetError, UsageError
 from edgepack.records.target import Reading
 
@@ -132,3 +140,29 @@ def test_what_goes_wrong_is_an_error_with_a_hint(tmp_path: Path) -> None:
         python_api.bundle(target="linux-x86-min", settings={"modle": 1})
     with pytest.raises(TargetError, match="int9"):
         python_api.bundle(target="linux-x86-min", recipe="int9", output=tmp_path, offline=True)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"gate": "Full"}, {"gate": ""}, {"min_cosine": math.nan}, {"min_cosine": 98}, {"min_cosine": "0.9"}],
+)
+def test_a_limit_that_is_none_is_not_dropped(asked: dict[str, Any], tmp_path: Path) -> None:
+    """The full gate was not asked, and the bundle passed."""
+    with pytest.raises(UsageError, match=next(iter(asked))):
+        python_api.verify(tmp_path / "bundle", **asked)
+    with pytest.raises(UsageError, match=next(iter(asked))):
+        python_api.verify_on(tmp_path / "bundle", ["exec:sh"], **asked)
+
+
+@pytest.mark.parametrize("command", [verify, doctor])
+def test_no_number_is_no_limit_of_a_command(command: click.Command) -> None:
+    said = CliRunner().invoke(command, ["something", "--min-cosine", "nan"])
+    assert said.exit_code == 2 and "is no number" in said.output
+
+
+def test_no_text_has_no_vector_of_the_dimension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_small_bundle(tmp_path / "sample")
+    runner = SimpleNamespace(embed=lambda bundle, texts: [])
+    monkeypatch.setattr("edgepack.verifier.trusted_bundles.runner_for", lambda *given: runner)
+    dimension = json.loads((folder / "manifest.json").read_text())["model"]["dimension"]
+    assert python_api._vectors(folder, []).shape == (0, dimension)

@@ -12,6 +12,7 @@ import click
 from edgepack.cli.builder_flags import ANY_FLAG, builder_flags
 from edgepack.cli.help import example
 from edgepack.cli.options import (
+    Figure,
     WithModel,
     chosen_target_option,
     common_options,
@@ -207,7 +208,7 @@ MODES = {
     help="Apply the limits of this target. [default: for a bundle made on this machine, its own target's limits; "
     "for any other, edgepack's defaults]",
 )
-@click.option("--min-cosine", type=click.FloatRange(0, 1), help="Require at least this mean cosine.")
+@click.option("--min-cosine", type=Figure(0, 1), help="Require at least this mean cosine.")
 @click.option(
     "--gate",
     type=click.Choice(get_args(GateLevel)),

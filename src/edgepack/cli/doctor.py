@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgepack.cli.help import example
-from edgepack.cli.options import common_options, complete_model, mode_of, offline_option, reading_options
+from edgepack.cli.options import (
+    Figure,
+    common_options,
+    complete_model,
+    mode_of,
+    offline_option,
+    reading_options,
+)
 from edgepack.cli.output import print_json, print_rich, say
 from edgepack.errors import SubjectError, UsageError
 from edgepack.records.target import Reading
@@ -71,14 +78,14 @@ MODES = {"url": {"served_name", "token_env", "headers"}, "program": {"lines"}, "
 )
 @click.option(
     "--min-cosine",
-    type=click.FloatRange(0, 1),
+    type=Figure(0, 1),
     default=0.98,
     show_default=True,
     help="Lowest acceptable mean cosine of a quantized model.",
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Figure(min=0, min_open=True),
     default=120.0,
     show_default=True,
     metavar="SECONDS",

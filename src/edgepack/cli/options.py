@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import logging
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -28,6 +29,15 @@ class Written(click.Path):
     def __init__(self, replaces: re.Pattern[bytes]) -> None:
         super().__init__(path_type=Path, dir_okay=False)
         self.replaces = replaces
+
+
+class Figure(click.FloatRange):
+    """A number in a range; click takes one for it that is none, against which nothing is too small."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Fail for nan."""
+        number = super().convert(value, param, ctx)
+        return self.fail(f"{value!r} is no number", param, ctx) if math.isnan(number) else number
 
 
 def size(text: str) -> int:
