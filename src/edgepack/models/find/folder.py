@@ -74,7 +74,7 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
     tried = partial(weights.longest_text, context=context)
     max_length, length_files = read_max_length(folder, reach=reach, tried=tried, note=context.note)
     prompts = read_prompts(folder)
-    warnings += _without_prompts(decision, {**prompts.texts, **asked.reading.prompts})
+    warnings += _without_prompts(decision, {**prompts.texts, **asked.reading.prompts}, asked.name)
     warnings += unread_settings(folder)
     warnings += (*vector.warnings, *_default_prompt(prompts), *size.warnings, *_not_ours(writer))
     # The prompts of a multi-vector encoder are part of how it reads queries and documents.
@@ -197,9 +197,13 @@ def _default_prompt(prompts: Prompts) -> tuple[str, ...]:
     )
 
 
-def _without_prompts(decision: Decision, texts: Mapping[str, str]) -> tuple[str, ...]:
-    """The warning of a model that leaves prompts out of its pooling. Raises ``UnsupportedModelError`` if it has prompts."""
-    if decision.modules is None or decision.modules.pools_prompts:
+def _without_prompts(decision: Decision, texts: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """The warning of a model that leaves prompts out of its pooling. Raises ``UnsupportedModelError`` if it has prompts.
+
+    The files of hkunlp/instructor-large and its like do not say so: sentence-transformers knows them by their names.
+    """
+    said = decision.modules is None or decision.modules.pools_prompts
+    if said or (said is None and "instructor" not in name.lower()):
         return ()
     if texts:
         raise UnsupportedModelError(

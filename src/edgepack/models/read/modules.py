@@ -59,8 +59,8 @@ class Modules:
     token_dimension: int | None
     """Length of the token vectors that are pooled, if said."""
     files: tuple[str, ...]
-    pools_prompts: bool
-    """False where a prompt's tokens are left out of the pooling (``include_prompt``)."""
+    pools_prompts: bool | None
+    """False where a prompt's tokens are left out of the pooling (``include_prompt``); ``None`` where that is not said."""
 
 
 def read_modules(folder: ModelFolder) -> Modules | None:
@@ -96,13 +96,14 @@ def read_modules(folder: ModelFolder) -> Modules | None:
         normalize=normalize,
         cut=cut_of(folder),
     )
+    said = flag_of(pools, "include_prompt", True, where=names[0] or "")
     length = pools.get("word_embedding_dimension", pools.get("embedding_dimension"))
     weights = [*([weighed] if weighed else []), *(each for each in layers if not isinstance(each, Unit))]
     files = [each.file.relative_to(folder.directory).as_posix() for each in weights]
     return Modules(
         pooling=pooling,
         token_dimension=length if isinstance(length, int) else None,
-        pools_prompts=flag_of(pools, "include_prompt", True, where=names[0] or ""),
+        pools_prompts=said if "include_prompt" in pools else None,
         files=(MODULES, *(name for name in names if name), *files),
     )
 

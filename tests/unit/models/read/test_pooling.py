@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,18 @@ def test_prompts_that_are_left_out_of_the_pooling_are_refused(model: Path, place
     change(model / "config_sentence_transformers.json", prompts={"query": "q: "})
     with pytest.raises(UnsupportedModelError, match="include_prompt"):
         read(model)
+
+
+def test_instructors_leave_prompts_out_of_the_pooling_by_their_names(model: Path) -> None:
+    """hkunlp/instructor-large was accepted with --prompt, whose tokens were pooled."""
+    prompts = Reading(prompts={"science": "Represent the Science sentence: "})
+    instructor = partial(read, model, "hkunlp/Instructor-large")
+    assert read(model, reading=prompts).prompts == prompts.prompts
+    assert "an instruction written before a text is pooled" in instructor().warnings[0]
+    with pytest.raises(UnsupportedModelError, match="include_prompt"):
+        instructor(reading=prompts)
+    change(model / "1_Pooling" / "config.json", include_prompt=True)
+    assert instructor(reading=prompts).prompts == prompts.prompts
 
 
 def test_a_graph_that_pools_by_itself(tmp_path: Path, context: HostContext) -> None:
