@@ -235,6 +235,14 @@ def with_reading(target: Target, reading: Reading) -> Target:
     return replace(target, model=replace(target.model, **reading.over(target.model.reading).said))
 
 
+def require_reading(reading: Reading) -> None:
+    """Raise ``UsageError`` for settings of a model that a target could not have, as Python's callers may give them."""
+    try:
+        read_table(Reading, vars(reading), how={"prompts": _prompts})
+    except Malformed as error:
+        raise UsageError(str(error), hint=error.hint) from error
+
+
 def parse_size(text: str) -> int:
     """Bytes of ``"30 MB"`` (10^6) or ``"30 MiB"`` (2^20); raises ``ValueError``."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*", text)

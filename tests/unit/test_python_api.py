@@ -166,3 +166,22 @@ def test_no_text_has_no_vector_of_the_dimension(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("edgepack.verifier.trusted_bundles.runner_for", lambda *given: runner)
     dimension = json.loads((folder / "manifest.json").read_text())["model"]["dimension"]
     assert python_api._vectors(folder, []).shape == (0, dimension)
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ({"pooling": "Mean"}, "pooling"),
+        ({"prompts": {"querry": "query: "}}, "prompts"),
+        ({"normalize": "no"}, "normalize"),
+    ],
+)
+def test_settings_of_a_model_that_there_are_not_are_refused(
+    model: Path, tmp_path: Path, said: dict[str, Any], named: str
+) -> None:
+    """Of pooling "Mean" the last token's vector was the text's, and that of the model that judges it."""
+    reading = Reading(**said)
+    with pytest.raises(UsageError, match=named):
+        python_api.inspect(model, reading=reading)
+    with pytest.raises(UsageError, match=named):
+        python_api.bundle(model, target="linux-x86-min", reading=reading, output=tmp_path, offline=True)

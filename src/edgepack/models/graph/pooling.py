@@ -6,6 +6,7 @@ encoder needs anyway, and on CUDA it avoids cuDNN's reduction over the middle ax
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 from onnx import TensorProto
@@ -209,6 +210,10 @@ def _token_weights(writer: GraphWriter, mask: str, mode: PoolingMode) -> str:
     counted = writer.add("Mul", "pool_counted", places, kept)
     if mode == "weighted-mean":
         return counted
+    if mode != "last":
+        raise UnsupportedModelError(
+            f"there is no pooling {mode!r}", hint=f"one of: {', '.join(get_args(PoolingMode))}"
+        )
     length = writer.add("ReduceSum", "pool_length", kept, writer.ints(1), keepdims=1)
     # Padding before or after the text has place 0 here, so that a text of no token has no last one.
     last = writer.add("Equal", "pool_last", counted, length)
