@@ -75,9 +75,10 @@ from edgepack.verifier.proofs import (
 from edgepack.verifier.run import BundleRunner
 from edgepack.verifier.texts.drawn import new_seed
 from edgepack.verifier.trusted_bundles import (
-    is_own_device_record,
+    DEVICE_RECORDS,
+    is_kept,
+    keep,
     may_run,
-    remember_device_record,
     runner_for,
 )
 
@@ -230,7 +231,7 @@ def verify_on_devices(
         failed = [each.id for each in failures]
         write_record(file, bundle, results, failed=failed, key=sign, store=context.store)
         for proof in proofs:
-            remember_device_record(proof, store=context.store)
+            keep(DEVICE_RECORDS, proof, store=context.store)
         return OnDevices(results=tuple(results), failures=tuple(failures), record=file if results else None)
 
 
@@ -293,7 +294,9 @@ def prove_built(
         bundle = open_bundle(built.path)
         for at, device in there.items():
             if fits(bundle, device):
-                known = not force and is_own_device_record(proof_at(at, device, bundle), store=context.store)
+                known = not force and is_kept(
+                    DEVICE_RECORDS, proof_at(at, device, bundle), store=context.store
+                )
                 found.append(_proof(built, bundle, at, known=known, sign=sign, context=context))
     return found
 

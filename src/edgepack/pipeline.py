@@ -1,6 +1,6 @@
 """The whole flow of a build, one line a step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,11 @@ def build(
     bench: bool = False,
     prices: Path | None = None,
     key: PrivateKey | None = None,
-    placed: Callable[[Outcome], None] | None = None,
     context: HostContext,
 ) -> Outcome:
     """Make, verify and measure one bundle; it appears in ``output`` when all of that went well, or not at all.
 
-    With ``key`` it is signed, and so are its archive and packages, which hold the bundle's signature. ``placed`` is told as soon as it is there.
+    With ``key`` it is signed, and so are its archive and packages, which hold the bundle's signature.
     """
     context.story.plan(STEPS)
     order = place_order(
@@ -72,8 +71,6 @@ def build(
             verified = judge(order, bundle, source, prepared, proofs, run)
         with step("pack"):
             outcome = pack_up(order, parts, verified, destination, beside)
-    if placed is not None:
-        placed(outcome)
     hand_over(outcome, key, context)
     return outcome
 

@@ -69,7 +69,7 @@ def finished(building: subprocess.Popen[str]) -> tuple[list[str], list[str]]:
 
 
 def shipped(folder: Path) -> dict[str, str]:
-    left = (".report.json", "edgepack-build.json")
+    left = (".report.json", ".edgepack-build.json")
     return {each.path: each.sha256 for each in digest_tree(folder / "dist") if not each.path.endswith(left)}
 
 

@@ -22,17 +22,18 @@ from tests.support.serving import file, serving
 from edgepack import pipeline, python_api
 from edgepack.building.outcome import report_file_of
 from edgepack.bundles.archive import unpack_bundle
-from edgepack.bundles.manifest import digest, open_bundle
+from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
 from edgepack.fetch.http import redacted
-from edgepack.files.store import Store, digest_tree, sha256_of
+from edgepack.files.store import digest_tree
 from edgepack.plugins.context import HostContext
 from edgepack.project import remote_results, stores
 from edgepack.project.jobs import Result
 from edgepack.project.report import as_dict, row_of
+from edgepack.project.state_file import REMEMBERED, described
 from edgepack.records.target import Target
 from edgepack.signing.keys import new_keys
-from edgepack.verifier.trusted_bundles import remember
+from edgepack.signing.signatures import signature_of
 
 pytestmark = pytest.mark.tools("env", "python")
 
@@ -94,7 +95,7 @@ def shipped(tmp_path: Path) -> dict[str, str]:
     return {
         each.path: each.sha256
         for each in digest_tree(tmp_path / "dist")
-        if not each.path.endswith((".report.json", "edgepack-build.json"))
+        if not each.path.endswith((".report.json", ".edgepack-build.json"))
     }
 
 
@@ -192,9 +193,16 @@ def test_what_somebody_else_laid_into_the_output_is_not_signed(
     monkeypatch.setenv("EDGEPACK_CACHE", str(cache))
     assert [each.state for each in build(again=True)] == ["said to be up to date"]
     assert states(build(again=True, key=private)) == ["made"]
-    bundle = open_bundle(tmp_path / "dist/one-kiosk-one")
-    remember(digest(bundle), report=sha256_of(report_file_of(bundle.directory)), store=Store(root=cache))
     assert [each.state for each in build(again=True, key=private)] == ["up to date"]
+    # Whoever may write there names a file of their own, and had it signed.
+    evil, file = tmp_path / "dist/evil-1.0-py3-none-any.whl", tmp_path / "dist" / REMEMBERED
+    evil.write_bytes(b"PK")
+    known = json.loads(file.read_text())
+    known["one-kiosk-one"]["files"] |= described(evil.parent, [evil.name])
+    file.write_text(json.dumps(known))
+    assert [each.state for each in build(again=True)] == ["said to be up to date"]
+    assert [each.state for each in build(again=True, key=private)] == ["made"]
+    assert not signature_of(evil).exists()
 
 
 @pytest.mark.parametrize("secret", ["", "known to all"])

@@ -31,7 +31,7 @@ from edgepack.reports.page.html import render_html
 from edgepack.reports.text import as_json, as_record, render
 from edgepack.signing.signatures import sign_file, sign_path
 from edgepack.verifier.copies import linked_copy
-from edgepack.verifier.trusted_bundles import remember, remember_from_store
+from edgepack.verifier.trusted_bundles import FROM_STORE, keep, remember
 
 PASSED = Verification(
     status="passed",
@@ -194,7 +194,7 @@ def test_a_key_that_is_named_counts_and_must_have_signed_both(
 
 
 def test_a_report_from_a_store_with_a_secret_counts(folder: Path, write: Write, context: HostContext) -> None:
-    remember_from_store(sha256_of(write()), store=context.store)
+    keep(FROM_STORE, sha256_of(write()), store=context.store)
     _, text, _ = views(folder, context)
     assert "verified ✓ (from a store whose secret is known here)" in text
 

@@ -34,7 +34,17 @@ from edgepack.suitability.decide import require_suitable
 from edgepack.tools import install_hint
 from edgepack.verifier.confined.module_process import text_module
 
-FETCHED = {"addresses", "downloads", "from-store", "hub", "made-here", "models", "sources", "wheels"}
+FETCHED = {
+    "addresses",
+    "downloads",
+    "from-store",
+    "hub",
+    "made-here",
+    "models",
+    "project-builds",
+    "sources",
+    "wheels",
+}
 """Kinds of what a cache may hold and nothing was made with tools yet."""
 COMPILED = 500_000_000
 """Bytes that the first build adds to a cache beside the model: ONNX Runtime's sources and what is compiled of them."""

@@ -24,7 +24,7 @@ from edgepack.signing.keys import PrivateKey, PublicKey
 from edgepack.signing.signatures import require_signed_file, sign_file, signature_of
 from edgepack.terminal_text import foreign
 from edgepack.toml_schema import Malformed, check_value, parse_foreign, read_foreign
-from edgepack.verifier.trusted_bundles import is_own_device_record, remember_device_record
+from edgepack.verifier.trusted_bundles import DEVICE_RECORDS, is_kept, keep
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://github.com/edgepack/edgepack/blob/main/docs/reference/devices.md#device-record-v1"
@@ -108,7 +108,7 @@ def _write(
             signature_of(file).unlink(missing_ok=True)
             return
         # Before it is there: whoever reads it then knows whose it is.
-        remember_device_record(hashlib.sha256(content).hexdigest(), store=store)
+        keep(DEVICE_RECORDS, hashlib.sha256(content).hexdigest(), store=store)
         with written_beside(file) as beside:
             signature_of(file).unlink(missing_ok=True)
             beside.write_bytes(content)
@@ -169,7 +169,7 @@ def read_record(file: Path, *, key: PublicKey | None, store: Store) -> tuple[str
             f"{file} cannot be read: {why}", hint="`edgepack verify --on DEVICE` writes it"
         ) from error
     said_by = MAKER
-    if is_own_device_record(hashlib.sha256(content).hexdigest(), store=store):
+    if is_kept(DEVICE_RECORDS, hashlib.sha256(content).hexdigest(), store=store):
         said_by = HERE
     elif key is not None and require_signed_file(file, key):
         said_by = Word(whose="key", key=key.hint)

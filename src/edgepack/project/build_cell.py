@@ -30,11 +30,10 @@ from edgepack.plugins.host import plugins_of_process
 from edgepack.project.jobs import Job, Result, State, failed
 from edgepack.project.matrix import Cell
 from edgepack.project.remote_results import KIND, offer, take
-from edgepack.project.state_file import is_up_to_date, memory_of, remember, require_known
+from edgepack.project.state_file import is_ours, is_up_to_date, memory_of, remember, require_replaceable
 from edgepack.project.stores import open_shared
 from edgepack.recipes.prepare import texts_of
 from edgepack.recipes.registry import key_of_passes, passes_for
-from edgepack.recorded.beside import record_beside
 from edgepack.records.model import ModelSource
 from edgepack.records.target import Target
 from edgepack.reports.cost import AXIS as PRICES
@@ -96,19 +95,17 @@ def _make(order: Job, *, context: HostContext) -> Result:
             done = replace(done, state="in the store")
         context.note(done.state)
         if stays is None and order.claims is not None and not order.force:
-            require_known(place)
+            require_replaceable(place)
     if order.dry_run or stays is not None:
         return done
     if done.state == "in the store" and (
         order.claims is None or take(place, key, packagers=packagers, shared=_there(taken), context=context)
     ):
         return replace(done, state="from the store")
-    outcome = pipeline.build(
-        target, model=cell.wanted.model, output=output, force=True, placed=_remember_as_ours, context=context
-    )
+    outcome = pipeline.build(target, model=cell.wanted.model, output=output, force=True, context=context)
     _require_made_of(outcome, key, source, target, context)
     memory = memory_of(key, outcome)
-    remember(outcome.bundle.directory, memory)
+    remember(outcome.bundle.directory, memory, ours=True, store=context.store)
     kept = shared is not None and offer(outcome.bundle.directory, memory, shared=shared, context=context)
     if order.claims is None and not kept:
         raise OutputError(
@@ -116,11 +113,6 @@ def _make(order: Job, *, context: HostContext) -> Result:
             hint="the workers must be able to write to it",
         )
     return replace(done, state="made", report=outcome.report)
-
-
-def _remember_as_ours(outcome: Outcome) -> None:
-    """It may be replaced, whatever it was made of, and whatever a plugin does that is told of it."""
-    remember(outcome.bundle.directory, memory_of("", outcome))
 
 
 def _require_made_of(
@@ -146,7 +138,7 @@ def settle(result: Result, order: Job, *, context: HostContext) -> Result:
     if (stays := _stays(result.path, result.key, order, context=context)) is not None:
         return replace(result, state=stays)
     if not order.force:
-        require_known(result.path)
+        require_replaceable(result.path)
     shared = open_shared(str(order.store), context=context)
     packagers = packagers_of(target_of(order.cell, context), context)
     made = result.state == "made"
@@ -159,11 +151,10 @@ def settle(result: Result, order: Job, *, context: HostContext) -> Result:
 
 
 def _stays(place: Path, key: str, order: Job, *, context: HostContext) -> State | None:
-    """State as which a bundle may stay, ``None`` where it may not; with a signature of ours, too, which says who made it."""
+    """State as which a bundle may stay, ``None`` where it may not: what is to be signed is known to be ours."""
     if order.force or not is_up_to_date(place, key, context.plugins()):
         return None
-    record = record_beside(place, store=context.store)
-    if record is not None and record.said_by.counts:
+    if is_ours(place, store=context.store):
         return "up to date"
     return None if order.signed else "said to be up to date"
 

@@ -22,7 +22,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.project.state_file import described, holds_installed, is_memory, remember, same_delegates
 from edgepack.records.bundle import Bundle
 from edgepack.toml_schema import parse_foreign, read_foreign
-from edgepack.verifier.trusted_bundles import remember_from_store
+from edgepack.verifier.trusted_bundles import FROM_STORE, keep
 
 KIND = "cell"
 MEMORY = "cell.json"
@@ -81,8 +81,9 @@ def take(
         context.warn(f"the store {shared.url} has a wrong {folder.name}, which is made again: {error}")
         return False
     _place(bundle.directory, work, memory, folder)
+    remember(folder, memory, ours=bool(shared.secret), store=context.store)
     if shared.secret:
-        remember_from_store(sha256_of(report_file_of(folder)), store=context.store)
+        keep(FROM_STORE, sha256_of(report_file_of(folder)), store=context.store)
     return True
 
 
@@ -125,7 +126,6 @@ def _place(unpacked: Path, work: Path, memory: Mapping[str, Any], folder: Path) 
             shutil.copyfile(work / file.name, beside.enter_context(placed_beside(file)))
         _copy_tree(unpacked, place)
         beside.enter_context(withdrawn(files, folder))
-    remember(folder, memory)
 
 
 def _copy_tree(source: Path, destination: Path) -> None:

@@ -1,6 +1,7 @@
 """What is remembered of a project's bundles beside them: of what each was made, and what came out."""
 
 import errno
+import hashlib
 import json
 import os
 import platform
@@ -16,16 +17,15 @@ from edgepack.bundles.place import held_as_it_is, held_place, placed_beside
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, OutputError
 from edgepack.files.folder import is_below, named_path
-from edgepack.files.store import sha256_of
+from edgepack.files.store import Store, sha256_of
 from edgepack.plugins.host import PluginHost
 from edgepack.records.bundle import Bundle
 from edgepack.signing.signatures import signature_of
 from edgepack.toml_schema import parse_foreign, read_foreign
+from edgepack.verifier.trusted_bundles import PROJECT_BUILDS, is_kept, keep
 
-REMEMBERED = "edgepack-build.json"
-"""In an output folder: bundle → what it was made of, its digest, and the files beside it. What copies the bundles copies it, too."""
-HIDDEN = ".edgepack-build.json"
-"""What it was called before: ``cp -r dist/*`` and uploads of artifacts leave such files out."""
+REMEMBERED = ".edgepack-build.json"
+"""In an output folder: bundle → what it was made of, its digest, and the files beside it."""
 MOST = 16 << 20
 """Bytes of it."""
 Files = Mapping[str, Mapping[str, Any]]
@@ -67,27 +67,31 @@ def is_up_to_date(folder: Path, key: str, host: PluginHost) -> bool:
         return False
 
 
-def require_known(folder: Path) -> None:
-    """Raise ``OutputError`` where something lies at a bundle's place that no build of a project has laid there, as far as it has remembered."""
+def is_ours(folder: Path, *, store: Store) -> bool:
+    """Whether what is remembered of a bundle was written by a build of this user's, or came from a store whose secret is known."""
     known = _remembered(folder.parent).get(folder.name)
-    there = next((path for path in (folder, *files_beside(folder)) if os.path.lexists(path)), None)
-    if there is None or (known is not None and (there != folder or _is_that(folder, known))):
+    return known is not None and is_kept(PROJECT_BUILDS, _digest_of_memory(folder, known), store=store)
+
+
+def _digest_of_memory(folder: Path, known: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps([folder.name, known], sort_keys=True).encode()).hexdigest()
+
+
+def require_replaceable(folder: Path) -> None:
+    """Raise ``OutputError`` where a signed bundle lies there that no build of a project has remembered: nobody could make it again."""
+    known = _remembered(folder.parent).get(folder.name)
+    signatures = [folder / SIGNATURE, *map(signature_of, files_beside(folder))]
+    if not any(map(os.path.lexists, signatures)):
         return
-    raise OutputError(
-        f"{there} exists, and no build of a project has made it, so it is not replaced",
-        hint="--force replaces a bundle; or name another `output`",
-    )
-
-
-def _is_that(folder: Path, known: Mapping[str, Any]) -> bool:
-    """Whether a folder holds the bundle that is remembered, damaged or not; one whose manifest is damaged is told by what lies beside it."""
     try:
-        if digest(Bundle(directory=folder, manifest=read_manifest(folder))) == known["digest"]:
-            return True
-        open_bundle(folder)
+        there = digest(Bundle(directory=folder, manifest=read_manifest(folder)))
     except BundleError:
-        return _is_as_made(folder, known)
-    return False
+        return
+    if known is None or known["digest"] != there:
+        raise OutputError(
+            f"{folder} is signed, and no build of a project has made it, so it is not replaced",
+            hint="--force replaces a bundle; or name another `output`",
+        )
 
 
 def holds_installed(bundle: Bundle) -> bool:
@@ -121,12 +125,15 @@ def _made_by(host: PluginHost, builder: str) -> dict[str, str]:
     return {"builder": builder, "plugin": found.distribution, "version": found.version} if found else {}
 
 
-def remember(folder: Path, memory: Mapping[str, Any]) -> None:
-    """Several builds may be remembering bundles of one output folder."""
+def remember(folder: Path, memory: Mapping[str, Any], *, ours: bool, store: Store) -> None:
+    """Several builds may be remembering bundles of one output folder. ``ours``: as ``is_ours`` asks."""
     file = folder.parent / REMEMBERED
     with held_place(file, waiting=lambda: None), placed_beside(file) as temporary:
-        known = {**_remembered(folder.parent), folder.name: {part: memory[part] for part in _PARTS}}
-        temporary.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        known = {part: memory[part] for part in _PARTS}
+        if ours:
+            keep(PROJECT_BUILDS, _digest_of_memory(folder, known), store=store)
+        text = json.dumps({**_remembered(folder.parent), folder.name: known}, indent=1, sort_keys=True)
+        temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def packages_beside(folder: Path) -> list[Path]:
@@ -150,6 +157,7 @@ def signing(path: Path, *, context: BuildContext) -> Iterator[bool]:
         if known is None or not _is_as_made(path, known):
             yield False
             return
+        ours = is_ours(path, store=context.store)
         yield True
         output = path.parent
         signatures = [path / SIGNATURE, *(signature_of(output / name) for name in known["files"])]
@@ -157,7 +165,8 @@ def signing(path: Path, *, context: BuildContext) -> Iterator[bool]:
             *known["files"],
             *(each.relative_to(output).as_posix() for each in signatures if each.is_file()),
         }
-        remember(path, {**known, "files": described(output, sorted(names))})
+        described_now = {**known, "files": described(output, sorted(names))}
+        remember(path, described_now, ours=ours, store=context.store)
 
 
 def is_memory(value: object) -> bool:
@@ -174,8 +183,7 @@ def is_memory(value: object) -> bool:
 def _remembered(output: Path) -> dict[str, Any]:
     """Nothing where the file is not there or damaged: everything is made again then."""
     with suppress(OSError, ValueError, RecursionError):
-        name = REMEMBERED if os.path.lexists(output / REMEMBERED) else HIDDEN
-        known = parse_foreign(read_foreign(output / name, most=MOST))
+        known = parse_foreign(read_foreign(output / REMEMBERED, most=MOST))
         if isinstance(known, dict) and all(map(is_memory, known.values())):
             return known
     return {}

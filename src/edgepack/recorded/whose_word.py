@@ -8,7 +8,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.word import HERE, MAKER, STORE, Word
 from edgepack.signing.keys import PublicKey
 from edgepack.signing.signatures import require_signed, require_signed_file
-from edgepack.verifier.trusted_bundles import is_from_store, is_made_here, reports_of
+from edgepack.verifier.trusted_bundles import FROM_STORE, is_kept, is_made_here, reports_of
 
 
 def word_of_bundle(
@@ -35,7 +35,7 @@ def word_of_report(
     """
     if sha256 in reports_of(bundle, store=store):
         return HERE
-    if is_from_store(sha256, store=store):
+    if is_kept(FROM_STORE, sha256, store=store):
         return STORE
     if key is not None and require_signed_file(file, key):
         return Word(whose="key", key=key.hint)

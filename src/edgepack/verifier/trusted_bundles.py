@@ -2,6 +2,7 @@
 
 import os
 from contextlib import suppress
+from typing import Final, Literal
 
 from edgepack.bundles.manifest import digest
 from edgepack.context import BuildContext
@@ -13,10 +14,14 @@ from edgepack.verifier.run import BundleRunner
 
 FOLDER = "made-here"
 """A file for each bundle, named by its digest; in it a line for each report of it that was written here: the report's SHA-256."""
-FROM_STORE = "from-store"
-"""An empty file for each report that came from a store whose secret is known here, named by the report's SHA-256."""
-DEVICE_RECORDS = "device-records"
-"""An empty file for each record of devices that was written here, and for each proof on one, named by its SHA-256."""
+FROM_STORE: Final = "from-store"
+"""Reports that came from a store whose secret is known here."""
+DEVICE_RECORDS: Final = "device-records"
+"""Records of devices that were written here, and proofs on devices (``proof_at``)."""
+PROJECT_BUILDS: Final = "project-builds"
+"""What is remembered of a project's bundle beside it (``project/state_file.py``): anybody may write such a file."""
+Kind = Literal["from-store", "device-records", "project-builds"]
+"""Of what has an empty file each, named by its SHA-256."""
 
 
 def remember(digest: str, *, report: str = "", store: Store) -> None:
@@ -38,27 +43,15 @@ def reports_of(digest: str, *, store: Store) -> frozenset[str]:
     return frozenset()
 
 
-def remember_from_store(report: str, *, store: Store) -> None:
-    """Keep the SHA-256 of a report that came from a store whose secret is known here."""
+def keep(kind: Kind, sha256: str, *, store: Store) -> None:
+    """Keep that this counts here, as ``remember`` does of a bundle."""
     with suppress(OSError):
-        _keep(store, FROM_STORE, report)
+        _keep(store, kind, sha256)
 
 
-def is_from_store(report: str, *, store: Store) -> bool:
-    """Whether a report of this SHA-256 did."""
-    file = store.root / FROM_STORE / report
-    return file.is_file() and is_ours(file, below=store.root)
-
-
-def remember_device_record(sha256: str, *, store: Store) -> None:
-    """Keep the SHA-256 of a record of devices that was written here, or of a proof (``proof_at``)."""
-    with suppress(OSError):
-        _keep(store, DEVICE_RECORDS, sha256)
-
-
-def is_own_device_record(sha256: str, *, store: Store) -> bool:
-    """Whether a record of this SHA-256 was."""
-    file = store.root / DEVICE_RECORDS / sha256
+def is_kept(kind: Kind, sha256: str, *, store: Store) -> bool:
+    """Whether this user or root has kept it."""
+    file = store.root / kind / sha256
     return file.is_file() and is_ours(file, below=store.root)
 
 
