@@ -22,6 +22,7 @@ from edgepack.api.kit import (
 from edgepack.bundles.manifest import MANIFEST, SIGNATURE
 from edgepack.bundles.place import held_place, left_beside
 from edgepack.errors import OutputError, SignatureError
+from edgepack.files.archives import MAX_UNPACKED
 from edgepack.files.exchange import exchange
 from edgepack.files.store import disk_errors
 from edgepack_updates.reading import Delta, opened_delta
@@ -29,7 +30,7 @@ from edgepack_updates.steps import DeltaPlan, DeltaStep, damaged
 from edgepack_updates.zstd import decompress
 
 ALWAYS_ALLOWED, RATIO = 256 << 20, 100
-"""What a delta may unpack to: so many bytes, or so many times as many as it and the old bundle have."""
+"""What a delta may unpack to: so many bytes, or so many times as many as it and the old bundle have, as far as any archive may."""
 WORK = ".update"
 WORKS = r"-[0-9a-f]{16}\.update"
 """A pattern of what the folders of runs have behind the name of their bundle."""
@@ -176,7 +177,7 @@ def version_of(bundle: Bundle) -> str | None:
 def _require_sizes(plan: DeltaPlan, delta: Path, old: Bundle) -> None:
     """Raise ``BundleError`` for what would fill the disk."""
     given = delta.stat().st_size + sum(int(file["size"]) for file in old.manifest["files"])
-    if sum(step.size for step in plan.steps) > max(ALWAYS_ALLOWED, RATIO * given):
+    if sum(step.size for step in plan.steps) > min(MAX_UNPACKED, max(ALWAYS_ALLOWED, RATIO * given)):
         raise damaged("it unpacks to far more than its size lets expect")
 
 

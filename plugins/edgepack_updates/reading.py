@@ -9,6 +9,7 @@ from typing import IO
 
 from edgepack.api import BundleError
 from edgepack.files.archives import BadArchive, CheckedInfo
+from edgepack.files.store import inflated
 from edgepack_updates.steps import LIST, MOST_FILES, DeltaPlan, damaged, read_plan
 
 MOST = 16 << 20
@@ -36,6 +37,8 @@ def opened_delta(delta: Path) -> Iterator[Delta]:
     """Raises ``BundleError`` for what is no delta, or is damaged."""
     with ExitStack() as stack:
         try:
+            if odd := inflated([delta]):
+                raise damaged(odd[1])
             tar = stack.enter_context(tarfile.open(delta, "r:", tarinfo=CheckedInfo))
         except FileNotFoundError as error:
             raise BundleError(f"there is no {delta}", hint=_HINT) from error

@@ -9,8 +9,11 @@ is() { [ -f "$1" ] && [ "$(sha256sum <"$1" | cut -c 1-64)" = "$2" ]; }
 work=$(mktemp -d "$new.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/delta" "$work/new"
+[ "$(head -c 9 "$delta")" = delta.tsv ] || fail "$delta is not a delta, or is damaged"
+# An eighth of a large one has to be there: tar would write the holes, too.
+[ $(($(wc -c <"$delta") / 8192)) -le $(($(du -k "$delta" | cut -f 1) + 131072)) ] || fail "$delta is damaged"
 # A plain tar whose first member is the list holds no more than it has bytes.
-[ "$(head -c 9 "$delta")" = delta.tsv ] && tar -xf "$delta" -C "$work/delta" || fail "$delta is not a delta, or is damaged"
+tar -xf "$delta" -C "$work/delta" || fail "$delta is damaged"
 odd=$(find "$work/delta" ! -type d \( ! -type f -o -size +"$(wc -c <"$delta")"c \))
 [ ! "$odd" ] && [ -f "$work/delta/delta.tsv" ] || fail "$delta is damaged"
 

@@ -1,7 +1,6 @@
 """A folder that appears at its place when it is whole, or not at all."""
 
 import fcntl
-import json
 import os
 import re
 import secrets
@@ -13,10 +12,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from edgepack.bundles.manifest import MANIFEST, SIGNATURE
+from edgepack.bundles.manifest import MANIFEST, MOST, SIGNATURE
 from edgepack.errors import OutputError
 from edgepack.files.exchange import exchange
 from edgepack.files.store import disk_errors, lock_mode, nearest, written_beside
+from edgepack.toml_schema import parse_foreign, read_foreign
 
 UNFINISHED = ".unfinished"
 """Half made, or to be removed."""
@@ -41,7 +41,7 @@ class FolderKind:
 def _files_of_bundle(folder: Path) -> Set[str] | None:
     """Files that its manifest lists, and the manifest: extensions of browsers and apps of the web have a manifest.json, too."""
     try:
-        said = json.loads((folder / MANIFEST).read_bytes())
+        said = parse_foreign(read_foreign(folder / MANIFEST, most=MOST))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(said, dict) or not {"schema", "target"} <= said.keys():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.errors import SignatureError
+from edgepack.files.store import inflated, sha256_of
 from edgepack.signing.keys import PrivateKey, PublicKey, require_hint
 
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
@@ -22,6 +23,10 @@ MOST = 16 << 20
 def pae(payload: bytes) -> bytes:
     """Bytes that are signed for a payload: DSSE's pre-authentication encoding."""
     return b"%s%d %s %d %s" % (DSSE, len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
+
+
+def _digest_of(payload: bytes) -> bytes:
+    return hashlib.sha256(pae(payload)).digest()
 
 
 def begins_as_statement(file: Path) -> bool:
@@ -55,7 +60,7 @@ def sealed_payload(payload: bytes, key: PrivateKey) -> bytes:
     envelope = {
         "payload": _base64(payload),
         "payloadType": PAYLOAD_TYPE,
-        "signatures": [{"sig": _base64(key.sign(pae(payload))), "keyid": ""}],
+        "signatures": [{"sig": _base64(key.sign(_digest_of(payload))), "keyid": ""}],
     }
     return _file(key.public.hint, {"dsseEnvelope": envelope})
 
@@ -81,17 +86,17 @@ def _open_payload(path: Path, key: PublicKey) -> bytes:
     signatures = _member(envelope, "signatures", list, path)
     if len(signatures) != 1 or not isinstance(signatures[0], dict):
         raise SignatureError(f"{path} has {len(signatures)} signatures instead of one")
-    if not key.verifies(_bytes(signatures[0], "sig", path), pae(payload)):
+    if not key.verifies(_bytes(signatures[0], "sig", path), _digest_of(payload)):
         raise _wrong(path, key)
     return payload
 
 
 def sealed_digest(file: Path, key: PrivateKey) -> bytes:
     """The file with the signature of another file's content, as ``cosign sign-blob`` writes it."""
-    content = file.read_bytes()
+    digest = bytes.fromhex(sha256_of(file))
     message = {
-        "messageDigest": {"algorithm": "SHA2_256", "digest": _base64(hashlib.sha256(content).digest())},
-        "signature": _base64(key.sign(content)),
+        "messageDigest": {"algorithm": "SHA2_256", "digest": _base64(digest)},
+        "signature": _base64(key.sign(digest)),
     }
     return _file(key.public.cosign_hint, {"messageSignature": message})
 
@@ -101,7 +106,9 @@ def require_sealed(file: Path, path: Path, key: PublicKey) -> None:
     document = _read(path)
     message = _member(document, "messageSignature", dict, path)
     _require_key(document, key, path)
-    if not key.verifies(_bytes(message, "signature", path), file.read_bytes()):
+    if odd := inflated([file]):
+        raise SignatureError(f"{file} is too large for what is signed: {odd[1]}")
+    if not key.verifies(_bytes(message, "signature", path), bytes.fromhex(sha256_of(file))):
         raise _wrong(path, key, what=f", or {file.name} was changed")
 
 

@@ -46,14 +46,15 @@ class PublicKey:
         der = self.key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return base64.b64encode(hashlib.sha256(der).digest()).decode()
 
-    def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Whether this key's owner signed the message's SHA-256; the signature is in DER."""
+    def verifies(self, signature: bytes, digest: bytes) -> bool:
+        """Whether this key's owner signed what has that SHA-256; the signature is in DER."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+        from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
         from cryptography.hazmat.primitives.hashes import SHA256
 
         try:
-            self.key.verify(signature, message, ECDSA(SHA256()))
+            self.key.verify(signature, digest, ECDSA(Prehashed(SHA256())))
         except InvalidSignature:
             return False
         return True
@@ -69,12 +70,13 @@ class PrivateKey:
     def public(self) -> PublicKey:
         return PublicKey(self.key.public_key())
 
-    def sign(self, message: bytes) -> bytes:
-        """In DER, of the message's SHA-256; the same bytes for the same message (RFC 6979)."""
+    def sign(self, digest: bytes) -> bytes:
+        """In DER, of a message's SHA-256; the same bytes for the same message (RFC 6979)."""
         from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+        from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
         from cryptography.hazmat.primitives.hashes import SHA256
 
-        return self.key.sign(message, ECDSA(SHA256(), deterministic_signing=True))
+        return self.key.sign(digest, ECDSA(Prehashed(SHA256()), deterministic_signing=True))
 
 
 def new_keys(name: Path, *, password: bytes | None) -> tuple[Path, Path]:

@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -512,6 +513,23 @@ def test_the_script_reads_no_pipe_and_writes_no_more_than_is_said(
         text = "\n".join([*rows[:3], row.format("0" * 64), *rows[3:]])
         written(delta, {**members, LIST: text.encode(), "9999.zst": bomb})
         refused(said)
+
+
+@pytest.mark.tools("sh", "zstd", "sha256sum")
+def test_a_delta_of_holes_is_refused_before_anything_is_made(
+    pair: tuple[Bundle, Bundle], delta: Path, tmp_path: Path
+) -> None:
+    """A megabyte on the disk stood for a terabyte, of which a hundred times as much might be unpacked."""
+    os.truncate(delta, 2 << 30)
+    with pytest.raises(BundleError, match="nearly all of it was never written"):
+        apply_delta(delta, pair[0])
+    done = subprocess.run(
+        ["sh", SCRIPT, delta, pair[0].directory, tmp_path / "applied"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0 and done.stderr == f"error: {delta} is damaged\n"
 
 
 def test_a_work_folder_of_somebody_elses_is_not_used(

@@ -132,6 +132,18 @@ def test_what_has_a_manifest_of_another_kind_is_not_replaced(tmp_path: Path) -> 
         assert (tmp_path / "work/manifest.json").read_text() == said
 
 
+@pytest.mark.timeout(20)
+def test_a_manifest_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """Under ``--force`` it was, and a clone's link to /dev/zero took all memory."""
+    (tmp_path / "work").mkdir()
+    os.mkfifo(tmp_path / "work/manifest.json")
+    with (
+        pytest.raises(OutputError, match="is not a bundle"),
+        placed_folder(tmp_path / "work", force=True),
+    ):
+        pass
+
+
 @pytest.mark.parametrize(
     "mine", ["NOTES.md", "model/mine.txt", "model/model.bin/index", "notes -> /etc/passwd"]
 )

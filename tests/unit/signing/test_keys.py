@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from edgepack.errors import OutputError, UsageError
 from edgepack.signing.keys import PrivateKey, load_private, load_public, new_keys
+
+MESSAGE = sha256(b"message").digest()
 
 
 def test_a_private_key_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
@@ -25,12 +28,12 @@ def test_a_private_key_is_its_owners_alone_whatever_the_umask(tmp_path: Path) ->
 
 def test_a_signature_is_the_same_each_time_and_its_own_keys(tmp_path: Path) -> None:
     one, other = (load_private(new_keys(tmp_path / name, password=None)[0], password=None) for name in "ab")
-    signature = one.sign(b"message")
-    assert signature == one.sign(b"message")
-    assert one.public.verifies(signature, b"message")
-    assert not one.public.verifies(signature, b"messagf")
-    assert not other.public.verifies(signature, b"message")
-    assert not one.public.verifies(signature[:-1], b"message")
+    signature = one.sign(MESSAGE)
+    assert signature == one.sign(MESSAGE)
+    assert one.public.verifies(signature, MESSAGE)
+    assert not one.public.verifies(signature, sha256(b"messagf").digest())
+    assert not other.public.verifies(signature, MESSAGE)
+    assert not one.public.verifies(signature[:-1], MESSAGE)
 
 
 def test_a_sealed_key_wants_its_password(tmp_path: Path) -> None:
@@ -109,7 +112,7 @@ def test_openssls_keys_are_taken_and_it_takes_ours(tmp_path: Path, key: PrivateK
     subprocess.run(command, check=True)
     load_private(tmp_path / "theirs", password=None)
     (tmp_path / "message").write_bytes(b"message")
-    (tmp_path / "signature").write_bytes(key.sign(b"message"))
+    (tmp_path / "signature").write_bytes(key.sign(MESSAGE))
     command = ["openssl", "dgst", "-sha256", "-verify", tmp_path / "key.pub"]
     done = subprocess.run(
         [*command, "-signature", tmp_path / "signature", tmp_path / "message"],

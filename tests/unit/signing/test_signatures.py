@@ -28,7 +28,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.signing.envelope import open_statement, pae, require_sealed
 from edgepack.signing.keys import PrivateKey
-from edgepack.signing.signatures import sign_copy, sign_file, signature_of
+from edgepack.signing.signatures import require_signed_file, sign_copy, sign_file, signature_of
 from edgepack.signing.statement import statement_of
 
 ROTATED = "other"
@@ -138,6 +138,17 @@ def test_an_archive_may_be_signed_alone(
     key_in(tmp_path, ROTATED)
     with pytest.raises(SignatureError, match="another key"):
         python_api.check_signature(archive, key=tmp_path / "other.pub")
+
+
+def test_a_signed_file_is_read_in_pieces_and_one_of_holes_is_not(tmp_path: Path, key: PrivateKey) -> None:
+    """It was read into memory before its signature was looked at: a terabyte that has a few bytes on the disk."""
+    file = tmp_path / "large.tar.zst"
+    file.write_bytes(b"mine")
+    python_api.sign(file, key=tmp_path / "key.key")
+    assert require_signed_file(file, key.public)
+    os.truncate(file, 2 << 30)
+    with pytest.raises(SignatureError, match="too large for what is signed: nearly all"):
+        require_signed_file(file, key.public)
 
 
 def test_a_statement_is_signed_as_one(tmp_path: Path, key: PrivateKey) -> None:
