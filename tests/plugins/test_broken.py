@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock, patch
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from safetensors.numpy import save_file
 
 from edgepack.bundles.packages import packagers_of
 from edgepack.cli import cli
@@ -427,8 +429,10 @@ def test_a_model_that_pytorch_exports_for_a_broken_plugin_is_warned_of(
     warned: list[str] = []
     monkeypatch.setattr(HostContext, "warn", lambda self, line: warned.append(line))
     monkeypatch.setattr(from_source, "export_with_torch", Mock(side_effect=UnsupportedModelError("asked")))
+    weights = tmp_path / "model.safetensors"
+    save_file({"embedding": np.zeros((1, 2), np.float32)}, weights)
     source = ModelSource(
-        name="m", origin="", directory=tmp_path, weights=tmp_path, onnx=None, tokenizer=tmp_path,
+        name="m", origin="", directory=tmp_path, weights=weights, onnx=None, tokenizer=tmp_path,
         config={"model_type": "quill"}, pooling=Pooling(), max_length=8, dimension=2,
     )  # fmt: skip
     with host_context(offline=True) as context, pytest.raises(UnsupportedModelError, match="asked"):

@@ -31,6 +31,7 @@ from edgepack.cli import (
 from edgepack.cli.help import Listed, example
 from edgepack.cli.output import say
 from edgepack.errors import DiskFullError, EdgepackError, MissingToolError, UsageError
+from edgepack.models.ort.free_memory import limit_process
 from edgepack.plugins.process import SIGNALS, end, end_now
 from edgepack.terminal_text import indented, shown
 
@@ -148,6 +149,7 @@ def main() -> NoReturn:
             end_now(INTERRUPTED)
         raise KeyboardInterrupt
 
+    limit_process()
     for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)
@@ -205,6 +207,11 @@ def _in_two_lines(exception: Exception) -> EdgepackError:
         from edgepack.files.store import default_root, disk_full
 
         return disk_full(Path(tempfile.gettempdir()), cache=default_root())
+    if isinstance(exception, MemoryError):
+        return EdgepackError(
+            "this takes more memory than the machine has free",
+            hint="a file may be made for that: use those that you trust, or a machine with more memory",
+        )
     if isinstance(exception, FileNotFoundError) and not _is_somewhere():
         return UsageError("the current folder was removed", hint="go to one that is there: cd")
     return EdgepackError(

@@ -327,7 +327,7 @@ def inflated(paths: Iterable[Path]) -> tuple[Path, str] | None:
         if (one := (status.st_dev, status.st_ino)) in seen:
             again += status.st_size
             if again > AGAIN:
-                return path, "other names lead to the same file"
+                return path, "many names are of that file"
         seen.add(one)
     return None
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from edgepack.bundles.manifest import MANIFEST, digest
-from edgepack.errors import UsageError
+from edgepack.bundles.manifest import digest, read_manifest
+from edgepack.errors import BundleError, UsageError
 from edgepack.files.folder import PAGE, require_kind
 from edgepack.files.store import Store, default_root, written_beside
 from edgepack.project.jobs import Result
@@ -51,7 +51,7 @@ def figures_of(result: Result) -> Figures:
         return Figures()
     try:
         record = record_beside(result.path, store=Store(root=default_root()))
-        manifest = json.loads((result.path / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_manifest(result.path)
         # Another bundle's report says nothing of this one.
         if record is None or record.content["digest"] != digest(
             Bundle(directory=result.path, manifest=manifest)
@@ -66,7 +66,7 @@ def figures_of(result: Result) -> Figures:
             status=str(found["status"]),
             said_by=record.said_by,
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (BundleError, OSError, ValueError, KeyError, TypeError):
         return Figures()
 
 

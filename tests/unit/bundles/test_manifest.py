@@ -247,7 +247,7 @@ def test_one_file_under_many_names_is_noticed(bundle: Bundle, monkeypatch: pytes
     edit(bundle, lambda manifest: manifest["files"].extend(same))
     assert open_bundle(bundle.directory)
     monkeypatch.setattr(store, "AGAIN", 2 * listed["golden.json"]["size"])
-    with pytest.raises(BundleError, match="lib/2 is damaged: other names lead to the same file"):
+    with pytest.raises(BundleError, match="lib/2 is damaged: many names are of that file"):
         open_bundle(bundle.directory)
 
 

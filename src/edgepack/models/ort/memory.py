@@ -3,10 +3,10 @@
 import resource
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from threading import Lock
 
 from edgepack.errors import EdgepackError, ModelError
+from edgepack.models.ort.free_memory import free, taken
 from edgepack.models.ort.processor_time import Allowance, limited_time
 
 SHARE = 0.75
@@ -25,8 +25,8 @@ _limits: list[int] = []
 
 def memory_for(most: int | None = None) -> int:
     """Bytes that this process may have: ``most`` more than it has now, and at most its share of what is free."""
-    spare = int(SHARE * _free())
-    return _taken() + (spare if most is None else min(most, spare))
+    spare = int(SHARE * free())
+    return taken() + (spare if most is None else min(most, spare))
 
 
 def memory_to_try(model_bytes: int) -> int:
@@ -74,30 +74,3 @@ def _apply() -> None:
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     limits = [each for each in (*_limits, _before, hard) if each != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min(limits, default=resource.RLIM_INFINITY), hard))
-
-
-def _taken() -> int:
-    """Bytes of this process that it may write to."""
-    return int(_of_the_kernel("/proc/self/statm").split()[5]) * resource.getpagesize()
-
-
-def _of_the_kernel(file: str) -> str:
-    try:
-        return Path(file).read_text()
-    except OSError as error:
-        raise EdgepackError(
-            f"the memory that is free is not known: {file}: {error.strerror}",
-            hint="models are run within a limit of memory: mount /proc",
-        ) from error
-
-
-def _free() -> int:
-    """Bytes that the machine, or what this process is confined to, has free."""
-    said = _of_the_kernel("/proc/meminfo")
-    free = next(int(line.split()[1]) << 10 for line in said.splitlines() if line.startswith("MemAvailable:"))
-    group = Path("/sys/fs/cgroup")
-    try:
-        most = int((group / "memory.max").read_text())
-        return max(0, min(free, most - int((group / "memory.current").read_text())))
-    except (OSError, ValueError):  # no group's limit
-        return free

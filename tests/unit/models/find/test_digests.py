@@ -18,7 +18,7 @@ def test_a_file_of_holes_and_one_under_many_names(tmp_path: Path, monkeypatch: p
         name.symlink_to(weights.name)
     assert len({each.sha256 for each in digests_of([weights, *names], directory=tmp_path)}) == 1
     monkeypatch.setattr(store, "AGAIN", 200)
-    with pytest.raises(ModelError, match=r"w2\.bin has 0\.0 GB: other names lead to the same file"):
+    with pytest.raises(ModelError, match=r"w2\.bin has 0\.0 GB: many names are of that file"):
         digests_of([weights, *names], directory=tmp_path)
     with (tmp_path / "holes.bin").open("wb") as stream:
         stream.truncate(2 * store.LARGE)

@@ -125,7 +125,7 @@ def source(tmp_path: Path) -> ModelSource:
 @pytest.fixture(autouse=True)
 def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """One with little memory free, which is soon taken: writing bytes without end takes time, too."""
-    monkeypatch.setattr(memory, "_free", lambda: 1 << 29)
+    monkeypatch.setattr(memory, "free", lambda: 1 << 29)
 
 
 def with_bomb(source: ModelSource, bomb: Callable[[onnx.GraphProto], None]) -> onnx.ModelProto:
@@ -211,7 +211,7 @@ def test_constants_that_are_many_times_their_file(
     source: ModelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They fit into memory, but would be in the bundle."""
-    monkeypatch.setattr(memory, "_free", lambda: 4 << 30)
+    monkeypatch.setattr(memory, "free", lambda: 4 << 30)
     model = with_bomb(source, constants("ConstantOfShape", [10_000, 10_000]))
     # What is made of it, and of the text, is not constant.
     model.graph.node[-3].input[0] = "positive"

@@ -1,16 +1,43 @@
-"""How much memory models may take."""
+"""How much memory models, and a whole command, may take."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from edgepack.cli import _in_two_lines
 from edgepack.errors import EdgepackError
-from edgepack.models.ort import memory
+from edgepack.models.ort import free_memory, memory
 
 
 def test_a_machine_without_proc_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """In a chroot it was called a bug."""
-    monkeypatch.setattr(memory, "Path", lambda name: tmp_path / name.lstrip("/"))
+    monkeypatch.setattr(free_memory, "Path", lambda name: tmp_path / name.lstrip("/"))
     with pytest.raises(EdgepackError, match=r"/proc/\w+.*: No such file") as told:
         memory.memory_for()
     assert told.value.hint and "mount /proc" in told.value.hint
+
+
+WHOLE = """
+import resource
+from pathlib import Path
+from edgepack.models.ort.free_memory import limit_process
+
+limit_process()
+total = next(int(line.split()[1]) << 10 for line in open("/proc/meminfo") if line.startswith("MemTotal:"))
+soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+assert total // 2 <= soft < 2 * total and hard == resource.RLIM_INFINITY, (soft, hard)
+resource.setrlimit(resource.RLIMIT_DATA, (1 << 28, hard))
+limit_process()
+assert resource.getrlimit(resource.RLIMIT_DATA)[0] == 1 << 28, "a user's own"
+Path("/dev/zero").read_bytes()
+"""
+
+
+@pytest.mark.tools("python")
+def test_what_has_no_end_ends_before_the_machine_s_memory_does() -> None:
+    """A link to /dev/zero in a stranger's folder took all of it."""
+    done = subprocess.run([sys.executable, "-c", WHOLE], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.rstrip().endswith("MemoryError"), done.stderr
+    assert "more memory than the machine has free" in _in_two_lines(MemoryError()).message
