@@ -329,8 +329,9 @@ def open_bundle(directory: Path) -> Bundle:
             raise BundleError(
                 f"{directory}: {name} is a link, with files of the manifest behind it", hint=REMAKE
             )
+    known = listed.keys() | folders | {MANIFEST, SIGNATURE}
     for path in (directory, *sorted(directory.rglob("*"))):
-        _check_present(directory, path, known=listed.keys() | folders | {MANIFEST, SIGNATURE})
+        _check_present(directory, path, known=known)
     return Bundle(directory=directory, manifest=manifest)
 
 

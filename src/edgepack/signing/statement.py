@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from edgepack.bundles.manifest import LINK, MANIFEST, SIGNATURE
@@ -40,12 +41,13 @@ def digests_of(bundle: Bundle) -> dict[str, str]:
     A link stands for the file it leads to; one that leads to a folder is named in the manifest alone, whose digest is here.
     """
     found = {MANIFEST: sha256_of(bundle.directory / MANIFEST)}
+    read = cache(sha256_of)  # thousands of links may lead to one file
     for file in bundle.manifest["files"]:
         path = bundle.directory / file["path"]
         if file["mode"] != LINK:
             found[file["path"]] = file["sha256"]
         elif path.is_file():
-            found[file["path"]] = sha256_of(path)
+            found[file["path"]] = read(path.resolve())
     return found
 
 

@@ -29,7 +29,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.signing.envelope import open_statement, pae, require_sealed
 from edgepack.signing.keys import PrivateKey
 from edgepack.signing.signatures import require_signed_file, sign_copy, sign_file, signature_of
-from edgepack.signing.statement import statement_of
+from edgepack.signing.statement import digests_of, statement_of
 
 ROTATED = "other"
 
@@ -149,6 +149,24 @@ def test_a_signed_file_is_read_in_pieces_and_one_of_holes_is_not(tmp_path: Path,
     os.truncate(file, 2 << 30)
     with pytest.raises(SignatureError, match="too large for what is signed: nearly all"):
         require_signed_file(file, key.public)
+
+
+def test_what_many_links_lead_to_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of 4,000 links to one file had it read 4,000 times, a terabyte."""
+    (tmp_path / "manifest.json").touch()
+    (tmp_path / "file").touch()
+    for name in (links := ("a", "b", "c")):
+        (tmp_path / name).symlink_to("file")
+    read = list[str]()
+
+    def digest(path: Path) -> str:
+        read.append(path.name)
+        return ""
+
+    monkeypatch.setattr("edgepack.signing.statement.sha256_of", digest)
+    files = [{"path": name, "mode": "link"} for name in links]
+    digests_of(Bundle(directory=tmp_path, manifest={"files": files}))
+    assert read == ["manifest.json", "file"]
 
 
 def test_a_statement_is_signed_as_one(tmp_path: Path, key: PrivateKey) -> None:

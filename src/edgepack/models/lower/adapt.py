@@ -34,6 +34,8 @@ TOKEN_VECTORS = ("last_hidden_state", "token_embeddings")
 """What exporters call one vector a token; asked for before other outputs of that shape."""
 NOT_A_TEXT_VECTOR = "pooler_output"
 """BERT's head for next-sentence prediction: [batch, hidden], yet no embedding."""
+PERHAPS_NONE = "pooled_output"
+"""What others call that head, or a text's vector: behind vectors of tokens."""
 
 
 def adapt_graph(source: ModelSource, *, context: BuildContext | None = None) -> onnx.ModelProto:
@@ -244,8 +246,8 @@ def _ranked(outputs: Mapping[str, np.ndarray], *, text_vectors: bool, head: bool
     return [
         *(name for name in TEXT_VECTORS if name in vectors),
         *(name for name in TOKEN_VECTORS if name in tokens),
-        *(name for name in outputs if name in tokens or (name in vectors and name != NOT_A_TEXT_VECTOR)),
-        *(name for name in vectors if head),
+        *(n for n in outputs if n in tokens or (n in vectors and n not in (NOT_A_TEXT_VECTOR, PERHAPS_NONE))),
+        *(name for name in vectors if head or name != NOT_A_TEXT_VECTOR),
     ]
 
 

@@ -49,7 +49,7 @@ def test_token_vectors_are_pooled_whatever_they_are_called(
     np.testing.assert_allclose(vectors, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0)
 
 
-@pytest.mark.parametrize("output", ["sentence_embedding", "embeddings", "output"])
+@pytest.mark.parametrize("output", ["sentence_embedding", "embeddings", "output", "pooled_output"])
 def test_a_text_vector_is_taken_as_it_is(bert: tuple[ModelSource, Any], output: str) -> None:
     source, model = bert
     graph = vector_graph(source, source.directory / "graph", output=output)
@@ -67,17 +67,20 @@ def test_a_text_vector_is_normalised_when_the_model_says_so(bert: tuple[ModelSou
     np.testing.assert_allclose(vectors, expected_vectors(model, tokens, Pooling()), atol=1e-5)
 
 
-def test_the_pooler_is_not_taken_for_a_text_vector(bert: tuple[ModelSource, Any]) -> None:
-    """Optimum's graphs have last_hidden_state and pooler_output, which is [batch, hidden] too."""
+@pytest.mark.parametrize(
+    "names", [("last_hidden_state", "pooler_output"), ("sequence_output", "pooled_output")]
+)
+def test_the_pooler_is_not_taken_for_a_text_vector(
+    bert: tuple[ModelSource, Any], names: tuple[str, str]
+) -> None:
+    """Optimum's graphs have last_hidden_state and pooler_output, which is [batch, hidden] too; others name both otherwise."""
     source, model = bert
-    graph = token_graph(source, source.directory / "graph")
+    graph = token_graph(source, source.directory / "graph", output=names[0])
     first = numpy_helper.from_array(np.array(0, np.int64), "first")
     graph.graph.initializer.append(first)
-    graph.graph.node.append(
-        helper.make_node("Gather", ["last_hidden_state", "first"], ["cls"], name="cls", axis=1)
-    )
-    graph.graph.node.append(helper.make_node("Tanh", ["cls"], ["pooler_output"], name="pooler"))
-    pooler = helper.make_tensor_value_info("pooler_output", TensorProto.FLOAT, ["batch", 32])
+    graph.graph.node.append(helper.make_node("Gather", [names[0], "first"], ["cls"], name="cls", axis=1))
+    graph.graph.node.append(helper.make_node("Tanh", ["cls"], [names[1]], name="pooler"))
+    pooler = helper.make_tensor_value_info(names[1], TensorProto.FLOAT, ["batch", 32])
     graph.graph.output.insert(0, pooler)
     tokens = some_tokens()
     exported = adapted(source, graph)
