@@ -192,6 +192,17 @@ def test_a_unigram_model_with_another_normalizer_has_no_table() -> None:
         unigram_table(small_wordpiece().to_str())
 
 
+def test_an_added_token_of_white_space_that_takes_more_of_it_has_no_table() -> None:
+    """The page found it at other places of a text."""
+    tokenizer = small_wordpiece()
+    tokenizer.add_tokens([AddedToken(" ", normalized=False)])
+    assert wordpiece_table(tokenizer.to_str())
+    document = json.loads(tokenizer.to_str())
+    document["added_tokens"][-1]["lstrip"] = True
+    with pytest.raises(UnsupportedModelError, match="added token of white space"):
+        wordpiece_table(json.dumps(document))
+
+
 def test_a_tokenizer_that_is_no_wordpiece_has_no_table() -> None:
     with pytest.raises(UnsupportedModelError, match="model BPE"):
         wordpiece_table(Tokenizer(models.BPE()).to_str())

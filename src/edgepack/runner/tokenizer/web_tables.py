@@ -11,7 +11,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from edgepack.models.read.tokenizer import pad_id_of
-from edgepack.runner.tokenizer.added_tokens import added_tokens, flags_of, word_sections
+from edgepack.runner.tokenizer.added_tokens import LEFT, RIGHT, added_tokens, flags_of, word_sections
 from edgepack.runner.tokenizer.compile import BY_CODE_POINT_STEP, normalizer_tables, piece_tables, steps_of
 from edgepack.runner.tokenizer.sections import pack_sections, u32
 from edgepack.runner.tokenizer.template import template_of
@@ -70,9 +70,13 @@ def vocabulary_text(vocabulary: Mapping[str, int], prefix: str) -> bytes:
 
 
 def added_rows(document: Mapping[str, Any], tokenizer: Tokenizer) -> list[tuple[str, int, int]]:
-    """Content, id and flags of each added token."""
+    """Content, id and flags of each added token. Raises ``UnsupportedModelError`` for white space that takes more beside it: which is the
+    token, the page would find otherwise.
+    """
     rows = []
     for content, token in added_tokens(document, tokenizer):
+        if content.isspace() and flags_of(token) & (LEFT | RIGHT):
+            raise unsupported("added token", "of white space that takes white space beside it")
         rows.append((content, token["id"], flags_of(token) | NORMALIZED * token["normalized"]))
     return rows
 
