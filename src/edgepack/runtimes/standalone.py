@@ -8,7 +8,7 @@ from typing import get_args
 
 from edgepack.bundles.manifest import MANIFEST, read_manifest
 from edgepack.bundles.place import placed_folder, require_free, require_writable
-from edgepack.errors import BundleError, ModelError, UsageError
+from edgepack.errors import BundleError, ModelError, UsageError, reason_of
 from edgepack.foundry.link.composition import COMPOSITION
 from edgepack.foundry.platform import RuntimeOptions, RuntimePlatform
 from edgepack.foundry.releases.release_folder import read_room
@@ -29,8 +29,11 @@ from edgepack.records.model import PreparedModel
 from edgepack.records.operators import Operators
 from edgepack.records.runtime import Fit, LevelProof, Levels, RuntimeArtifact, RuntimeKind
 from edgepack.records.target import ModelOptions, Pass
+from edgepack.toml_schema import read_foreign
 
 OPERATORS_FILE = "required_operators_and_types.config"
+MOST = 1 << 20
+"""Bytes of it."""
 """Upstream's name for it: https://onnxruntime.ai/docs/reference/operators/reduced-operator-config-file.html"""
 
 
@@ -180,10 +183,15 @@ def prove_again(
 
 
 def operators_beside(library: Path) -> Operators | None:
-    """Operators that a library provides, by the file that lies beside it, or by the manifest of the bundle that it lies in."""
+    """Operators that a library provides, by the file that lies beside it, or by the manifest of the bundle that it lies in. Raises ``BundleError``."""
     for folder in (library.parent, library.parent.parent):
-        if (folder / OPERATORS_FILE).is_file():
-            return parse_config((folder / OPERATORS_FILE).read_text(encoding="utf-8"))
+        if (file := folder / OPERATORS_FILE).is_file():
+            try:
+                return parse_config(read_foreign(file, most=MOST).decode())
+            except (OSError, ValueError) as error:
+                raise BundleError(
+                    f"{file} cannot be read: {reason_of(error)}", hint="it is a text that lists operators"
+                ) from error
         if (folder / MANIFEST).is_file():
             lines = (read_manifest(folder)["runtime"] or {}).get("operators")
             return None if lines is None else parse_config("\n".join(lines))

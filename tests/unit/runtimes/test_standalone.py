@@ -1,12 +1,13 @@
 """What a library is made for, by target or by options, and what several models' proofs come to."""
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from edgepack.errors import TargetError, UsageError
+from edgepack.errors import BundleError, TargetError, UsageError
 from edgepack.foundry.platform import RuntimeOptions
 from edgepack.foundry.platforms import find_platform, platform_on
 from edgepack.plugins.context import HostContext
@@ -17,9 +18,11 @@ from edgepack.records.target import Platform
 from edgepack.runtimes.find import platform_of
 from edgepack.runtimes.linux import LINUX_X86_64
 from edgepack.runtimes.standalone import (
+    OPERATORS_FILE,
     LibraryOptions,
     library_options,
     make_library,
+    operators_beside,
     prove_again,
     worst_by_level,
 )
@@ -153,3 +156,12 @@ def test_a_c_library_from_before_the_processor() -> None:
         LINUX_X86_64.check(RuntimeOptions(platform=Platform(os="linux", arch="x86_64", glibc="2.5")))
     assert '--set platform.glibc="2.17"' in str(caught.value.hint)
     LINUX_X86_64.check(RuntimeOptions(platform=Platform(os="linux", arch="x86_64", glibc="2.17")))
+
+
+@pytest.mark.parametrize(("content", "size"), [(b"\xff", 1), (b"", 2 << 20)], ids=["no text", "large"])
+def test_a_list_of_operators_that_is_none_is_said(tmp_path: Path, content: bytes, size: int) -> None:
+    """It was read whole: one of holes took all memory."""
+    (tmp_path / OPERATORS_FILE).write_bytes(content)
+    os.truncate(tmp_path / OPERATORS_FILE, size)
+    with pytest.raises(BundleError, match="cannot be read"):
+        operators_beside(tmp_path / "lib.so")
