@@ -133,7 +133,7 @@ def test_a_model_is_inspected() -> None:
     shown = edgepack("inspect", "--offline")
     assert shown.returncode == 0, shown.stderr
     assert "input_ids [batch, sequence]" in shown.stdout
-    assert "recommended recipe: int8" in shown.stdout
+    assert "recommended: --target linux-x86-fast --recipe int8-download" in shown.stdout
     inspection = json.loads(edgepack("inspect", "--offline", "--json").stdout)
     assert inspection["parameters"] == 22_565_376
     assert {operator["name"] for operator in inspection["fused_operators"]} >= {"Attention", "BiasGelu"}
