@@ -4,6 +4,7 @@ import base64
 import json
 import tempfile
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def read_signature(file: Path) -> None:
 def read_statement(file: Path) -> None:
     """A signed one, whatever is in it: accepted where it is of this bundle."""
     payload = file.read_bytes()
-    signature = {"sig": base64.b64encode(KEY.sign(pae(payload))).decode()}
+    signature = {"sig": base64.b64encode(KEY.sign(sha256(pae(payload)).digest())).decode()}
     envelope = {
         "payload": base64.b64encode(payload).decode(),
         "payloadType": PAYLOAD_TYPE,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ ENVELOPE: dict[str, Callable[[Made, Any], Any]] = {
     "no signature": lambda made, said: envelope(said)["signatures"].clear(),
     "two signatures": lambda made, said: envelope(said)["signatures"].append(envelope(said)["signatures"][0]),
     "another key's signature": lambda made, said: envelope(said)["signatures"][0].update(
-        sig=base64.b64encode(made.other.sign(pae(made.file.read_bytes()))).decode()
+        sig=base64.b64encode(made.other.sign(sha256(pae(made.file.read_bytes())).digest())).decode()
     ),
     "another key's name": lambda made, said: said["verificationMaterial"].update(
         publicKey={"hint": made.other.public.hint}

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import onnx
@@ -22,7 +22,7 @@ from edgepack.passes.merge_projections import merge_projections
 from edgepack.plugins.context import HostContext
 from edgepack.recipes.prepare import prepare_model
 from edgepack.records.model import Pooling
-from edgepack.records.target import ModelOptions
+from edgepack.records.target import ModelOptions, PoolingMode
 
 
 def types_of(model: onnx.ModelProto) -> dict[str, int]:
@@ -83,7 +83,7 @@ def test_every_architecture(tmp_path: Path, kind: str, context: HostContext) -> 
     assert (onnx_vectors(prepared.file, tokens) * exact).sum(axis=1).min() > 0.9999
 
 
-@pytest.mark.parametrize("mode", ["mean", "cls", "weighted-mean", "last-token"])
+@pytest.mark.parametrize("mode", get_args(PoolingMode))
 @pytest.mark.parametrize("prefix", ["", PREFIX])
 def test_nodes_of_the_pooling_are_known(mode: Any, prefix: str) -> None:
     writer = GraphWriter(prefix=prefix)
