@@ -27,7 +27,7 @@ from edgepack.errors import DiskFullError, EdgepackError, UsageError
 from edgepack.fetch.http import redacted
 from edgepack.files.store import digest_tree
 from edgepack.plugins.context import HostContext
-from edgepack.project import remote_results, stores
+from edgepack.project import build_cell, remote_results, stores
 from edgepack.project.jobs import Result
 from edgepack.project.report import as_dict, row_of
 from edgepack.project.state_file import REMEMBERED, described
@@ -201,6 +201,10 @@ def test_what_somebody_else_laid_into_the_output_is_not_signed(
     known["one-kiosk-one"]["files"] |= described(evil.parent, [evil.name])
     file.write_text(json.dumps(known))
     assert [each.state for each in build(again=True)] == ["said to be up to date"]
+    with monkeypatch.context() as meanwhile:  # written when the build had looked
+        meanwhile.setattr(build_cell, "_stays", lambda *asked, context: "up to date")
+        assert [each.state for each in build(again=True, key=private)] == ["failed"]
+    assert not signature_of(evil).exists()
     assert [each.state for each in build(again=True, key=private)] == ["made"]
     assert not signature_of(evil).exists()
 

@@ -16,7 +16,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.project.build_cell import edition, make_cell, settle
 from edgepack.project.jobs import Job, Result, failed
 from edgepack.project.matrix import Cell
-from edgepack.project.state_file import packages_beside, signing
+from edgepack.project.state_file import is_ours, packages_beside, signing
 from edgepack.project.stores import open_shared
 from edgepack.project.workers import elsewhere, in_processes, starting_safely
 from edgepack.recorded.beside import record_beside
@@ -138,7 +138,7 @@ def _signed(result: Result, key: PrivateKey | None, context: HostContext) -> Res
     folder = result.path
     try:
         with signing(folder, context=context) as as_made:
-            if not as_made:
+            if not (as_made and is_ours(folder, store=context.store)):
                 raise OutputError(
                     f"{folder} or what lies beside it is not what this build has found there: another run has replaced it, and it is not signed",
                     hint="build it again",

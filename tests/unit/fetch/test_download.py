@@ -558,7 +558,7 @@ def test_a_body_of_which_no_byte_comes_is_given_up(ask: Callable[..., object], t
             there, _ = listening.accept()
             with there, suppress(OSError):
                 there.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;")
-                while True:
+                for _ in range(200):
                     there.sendall(b"a")
                     time.sleep(0.02)
 
