@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -102,23 +100,11 @@ class Endpoint:
 
     def _in_time(self, ask: Callable[[], Answer]) -> Answer:
         """Answer of the server, or ``OutOfTime``: a server may send a byte now and then for ever, and each is in time."""
-        answered: SimpleQueue[Answer | Exception] = SimpleQueue()
-
-        def put() -> None:
-            try:
-                answered.put(ask())
-            except Exception as error:  # it is raised where it is waited for
-                answered.put(error)
-
-        left = self.deadline.left()
-        Thread(target=put, daemon=True).start()
+        began = time.monotonic()
         try:
-            answer = answered.get(timeout=left)
-        except Empty:
+            return network.in_time(ask, self.deadline.left(), since=lambda: began)
+        except TimeoutError:
             raise OutOfTime(self.deadline.seconds) from None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
     def _once(self, method: str, url: str, document: Any) -> Answer:
         body = bytearray()
