@@ -174,10 +174,10 @@ def test_a_server_that_is_asleep(server: Server, monkeypatch: pytest.MonkeyPatch
 
 def test_time_for_all_questions(server: Server, pauses: list[float]) -> None:
     """Whatever it is that takes so long: an answer that trickles, a wait that is demanded, a name that is asked for."""
-    asleep = threading.Event()
+    asleep, answered = threading.Event(), list[bool]()
 
     def sleep(asked: Asked) -> Reply:
-        asleep.wait(30)
+        answered.append(asleep.wait(10))
         return Reply()
 
     server.on("/v1/models", sleep)
@@ -187,6 +187,7 @@ def test_time_for_all_questions(server: Server, pauses: list[float]) -> None:
         made = connected(f"{server.base}/v1", model=name, headers={}, dimensions=None, deadline=deadline)
         with made as subject, pytest.raises(OutOfTime, match=r"after 0\.3 s doctor stopped asking"):
             subject.embed(TEXTS)
+    assert answered == [], "it was waited for"
     asleep.set()
     assert pauses == []
 
