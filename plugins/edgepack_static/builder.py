@@ -19,7 +19,7 @@ from edgepack.api import (
 )
 from edgepack.api.kit import find_emulator, link_encoder, static_table
 from edgepack.files.store import digest_of_code
-from edgepack.models.export.source_key import of_unchanged
+from edgepack.models.export.source_key import digests_of
 from edgepack.runner.native.build import require_native
 from edgepack_static import OPTIONS
 from edgepack_static.table import FORMS, require_form, sources, write_table
@@ -54,7 +54,7 @@ class StaticBuilder:
             "config": json.dumps(dict(source.config), sort_keys=True),
             "pooling": source.pooling.describe(),
         }
-        file = self.context.store.cached("static-table", inputs, of_unchanged(source, make)) / FILE
+        file = self.context.store.cached("static-table", inputs, make, unchanged=digests_of(source)) / FILE
         rows, dimension = table.vectors.shape
         size = file.stat().st_size / 1e6
         self.context.note(

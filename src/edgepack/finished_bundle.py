@@ -29,7 +29,8 @@ from edgepack.errors import (
 )
 from edgepack.files.elf import architecture
 from edgepack.files.folder import ARRAY, require_kind, require_outside
-from edgepack.models.export.source_key import require_unchanged
+from edgepack.files.store import require_unchanged
+from edgepack.models.export.source_key import digests_of
 from edgepack.models.find.catalogue import CATALOGUE_PREFIX
 from edgepack.models.find.source import ingest
 from edgepack.plugins.checks import require_sound
@@ -169,7 +170,7 @@ def verify_again(
             found = replace(found, said=(*found.said, *opened.unseen))
             require_used_files(bundle, runner.embed, context=context)
             runner.require_server(bundle)
-            require_unchanged(source)
+            require_unchanged(digests_of(source))
             return found
 
 
@@ -223,7 +224,7 @@ def verify_on_devices(
             try:
                 with story.step(f"on {at.id}"):
                     made = verify_on(at, check, context=context)
-                    require_unchanged(source)
+                    require_unchanged(digests_of(source))
                 results.append(made)
                 proofs.append(proof_at(at, results[-1].device, bundle))
             except EdgepackError as error:

@@ -87,7 +87,7 @@ class Devices:
             "describe": lambda at, *, context: self._described(at),
             "fits": lambda bundle, device: True,
             "_source": lambda *_: (None, ()),
-            "require_unchanged": lambda source: None,
+            "digests_of": lambda source: {},
             "_options": lambda *_: self.limits,
             "verify_on": self._verify,
         }.items():

@@ -12,7 +12,6 @@ from edgepack.bundles.place import require_free, require_writable
 from edgepack.errors import (
     MissingToolError,
     ModelError,
-    OutputError,
     TargetError,
     UsageError,
     VerificationError,
@@ -133,16 +132,6 @@ def place_order(
 def _files_of(target: Target, passes: Sequence[Pass]) -> dict[Path, str]:
     named = (target.module, target.model.calibration, *map(Path, corpora_of(tuple(passes))))
     return {path: sha256_of(path) for path in named if path is not None and path.is_file()}
-
-
-def require_as_ordered(order: Order) -> None:
-    """Raise ``OutputError`` where a file of the user's is another than when the build began: it is read more than once."""
-    for path, digest in order.files.items():
-        if not path.is_file() or sha256_of(path) != digest:
-            raise OutputError(
-                f"{path} was changed while the bundle was made",
-                hint="build it again when nothing writes to it any more",
-            )
 
 
 def find_model(order: Order) -> ModelSource:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from edgepack.building.order import Order, require_as_ordered
+from edgepack.building.order import Order
 from edgepack.building.outcome import Outcome, report_file_of, require_no_other, require_own, withdrawn
 from edgepack.bundles.archive import archive_of, pack
 from edgepack.bundles.assemble import assemble
@@ -19,7 +19,8 @@ from edgepack.bundles.place import held_place, placed_beside, placed_folder
 from edgepack.bundles.provenance import dependencies_of, provenance_file, statement
 from edgepack.device.speed import speed_here
 from edgepack.errors import BundleError, TargetError, VerificationError
-from edgepack.models.export.source_key import require_unchanged
+from edgepack.files.store import require_unchanged
+from edgepack.models.export.source_key import digests_of
 from edgepack.operators.fit import OPERATORS
 from edgepack.plugins.blame import blamed_on
 from edgepack.plugins.checks import require_fit
@@ -128,7 +129,7 @@ def lay_out(order: Order, parts: Parts, run: BundleRunner, folder: Path) -> Bund
         folder=folder,
         context=order.context,
     )
-    require_as_ordered(order)
+    require_unchanged(order.files)
     if parts.runner.exact:
         twin = parts.runner.twin
         makes = with_program(bundle, twin, context=order.context) if twin else bundle
@@ -178,7 +179,7 @@ def judge(
     memory = measure_memory(bundle, order.target, runner=run, context=order.context)
     speed = speed_here(bundle, run) if order.bench else None
     _require_untouched(bundle)
-    require_unchanged(source)
+    require_unchanged(digests_of(source))
     return Verified(bundle=bundle, proofs=proofs, figures=figures, memory=memory, speed=speed)
 
 

@@ -61,11 +61,12 @@ class Store:
         make: Callable[[Path], None],
         *,
         files: Mapping[str, Path] | None = None,
+        unchanged: Mapping[Path, str] | None = None,
         grows: bool = False,
         is_right: Callable[[Path], bool] = lambda folder: True,
     ) -> Path:
-        """The folder that ``make(folder)`` filled for these inputs, and these files, by whatever names: their content is an input. Where one is
-        another when ``make`` has ended, nothing is kept and ``OutputError`` raised.
+        """The folder that ``make(folder)`` filled for these inputs, and these files, by whatever names: their content is an input. Where one of
+        them, or of ``unchanged``, whose digests are in the inputs, is another when ``make`` has ended, nothing is kept and ``OutputError`` raised.
 
         What a shared store gives in its place is a stranger's: ``is_right`` says whether it is what was asked for, of what nobody else
         looks at before it is shipped.
@@ -75,15 +76,11 @@ class Store:
         What a failed or killed ``make`` leaves behind is never seen as an entry.
         """
         digests = {name: sha256_of(path) for name, path in (files or {}).items()}
+        read = {path: digests[name] for name, path in (files or {}).items()} | dict(unchanged or {})
 
         def make_unchanged(folder: Path) -> None:
             make(folder)
-            for name, path in (files or {}).items():
-                if not path.is_file() or sha256_of(path) != digests[name]:
-                    raise OutputError(
-                        f"{path} was changed while it was read",
-                        hint="wait until whatever writes it is done, or name a copy",
-                    )
+            require_unchanged(read)
 
         entry = self.root / kind / key_of({**inputs, **digests})
         with self.lock(entry):
@@ -290,6 +287,16 @@ def sha256_of(path: Path) -> str:
     """SHA-256 of a file, hexadecimal; a pipe in a file's place is not waited for."""
     with open(path, "rb", opener=_without_waiting) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def require_unchanged(files: Mapping[Path, str]) -> None:
+    """Raise ``OutputError`` where a file's SHA-256 is another than it was: what is read more than once may be saved meanwhile."""
+    for path, digest in files.items():
+        if not path.is_file() or sha256_of(path) != digest:
+            raise OutputError(
+                f"{path} was changed while it was read",
+                hint="wait until whatever writes it is done, or name a copy",
+            )
 
 
 LARGE, WRITTEN = 1 << 30, 8

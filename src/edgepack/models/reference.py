@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from edgepack.context import BuildContext
 from edgepack.models.export.from_source import export_onnx
-from edgepack.models.export.source_key import of_unchanged, source_key
+from edgepack.models.export.source_key import digests_of, source_key
 from edgepack.models.graph.writer import OUTPUT
 from edgepack.models.ort.newer import session_for
 from edgepack.models.read.documents import padding_of
@@ -39,7 +39,7 @@ def cached_reference(source: ModelSource, texts: Sequence[Text], *, context: Bui
     inputs = {**source_key(source), "texts": digest, "max_length": str(source.max_length)}
     inputs |= {"module": source.module.sha256} if source.module else {}
     vectors: Vectors = np.load(
-        context.store.cached("reference", inputs, of_unchanged(source, make)) / "vectors.npy"
+        context.store.cached("reference", inputs, make, unchanged=digests_of(source)) / "vectors.npy"
     )
     return vectors
 
@@ -50,7 +50,7 @@ def exported_model(source: ModelSource, *, context: BuildContext) -> Path:
     def make(folder: Path) -> None:
         export_onnx(source, folder / "model.onnx", context=context)
 
-    return context.store.cached("onnx", source_key(source), of_unchanged(source, make)) / "model.onnx"
+    return context.store.cached("onnx", source_key(source), make, unchanged=digests_of(source)) / "model.onnx"
 
 
 def embed_with_onnxruntime(

@@ -15,7 +15,7 @@ import onnx
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, TargetError, UnsupportedModelError
 from edgepack.files.store import digest_of_code
-from edgepack.models.export.source_key import of_unchanged, source_key
+from edgepack.models.export.source_key import digests_of, source_key
 from edgepack.models.fuse.fusion import fused_operators
 from edgepack.models.graph.external_weights import LARGEST_MODEL, gathered, load_graph, weight_bytes
 from edgepack.models.graph.precision import is_batch_dependent, left_whole, precision_of, quantized_by
@@ -95,7 +95,7 @@ def prepare_model(
         **({"ranks": "characters by themselves"} if _ranks_characters(source, passes) else {}),
     }
     corpora = {f"corpus {number}": Path(each) for number, each in enumerate(corpora_of(passes))}
-    folder = context.store.cached("prepared", inputs, of_unchanged(source, make), files=corpora)
+    folder = context.store.cached("prepared", inputs, make, unchanged=digests_of(source), files=corpora)
     facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     prepared = _describe(folder, source, options.format, facts)
     context.note(summary(prepared, facts))
@@ -212,7 +212,7 @@ def try_passes(
         "edgepack": version("edgepack"),
         "by": digest_of_code(*MAKERS),
     }
-    context.store.cached("taken", inputs, of_unchanged(source, make))
+    context.store.cached("taken", inputs, make, unchanged=digests_of(source))
 
 
 @contextmanager

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from edgepack.building.order import place_order, require_as_ordered
+from edgepack.building.order import place_order
 from edgepack.errors import OutputError
+from edgepack.files.store import require_unchanged
 from edgepack.plugins.context import HostContext
 from edgepack.records.target import Pass
 
@@ -31,7 +32,7 @@ def test_a_file_of_the_users_that_changed_meanwhile_is_said(
         key=None,
         context=context,
     )
-    require_as_ordered(order)
+    require_unchanged(order.files)
     (tmp_path / changed).write_text("a dog\n")
-    with pytest.raises(OutputError, match=f"{changed} was changed while the bundle was made"):
-        require_as_ordered(order)
+    with pytest.raises(OutputError, match=f"{changed} was changed while it was read"):
+        require_unchanged(order.files)

@@ -1,12 +1,10 @@
-"""What an exported model depends on, as a cache key; and that it is still so when it has been read."""
+"""What an exported model depends on, as a cache key."""
 
 import json
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from edgepack.errors import ModelError
-from edgepack.files.store import digest_file, digest_of_code, sha256_of
+from edgepack.files.store import digest_file, digest_of_code
 from edgepack.records.model import ModelSource
 
 
@@ -33,24 +31,8 @@ def source_key(source: ModelSource) -> dict[str, str]:
     }
 
 
-def require_unchanged(source: ModelSource) -> None:
-    """Raise ``ModelError`` where a file of the model is another than when it was found, as a training leaves it that saves over it."""
-    for file in source.files:
-        path = source.directory / file.path
-        if path.name == source.tokenizer.name and source.tokenizer.parent != source.directory:
-            continue  # One that was made of the model's, and lies in the cache.
-        if not path.is_file() or sha256_of(path) != file.sha256:
-            raise ModelError(
-                f"{path} was changed while it was read",
-                hint="wait until whatever writes it is done, or name a copy",
-            )
-
-
-def of_unchanged(source: ModelSource, make: Callable[[Path], None]) -> Callable[[Path], None]:
-    """``make`` for an entry of the cache, which is none where the model's files are others afterwards."""
-
-    def made(folder: Path) -> None:
-        make(folder)
-        require_unchanged(source)
-
-    return made
+def digests_of(source: ModelSource) -> dict[Path, str]:
+    """The model's own files with their SHA-256 when they were found; not a tokenizer that was made of the model's, which lies in the cache."""
+    made = source.tokenizer.name if source.tokenizer.parent != source.directory else None
+    paths = {source.directory / file.path: file.sha256 for file in source.files}
+    return {path: digest for path, digest in paths.items() if path.name != made}
