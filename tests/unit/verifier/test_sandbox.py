@@ -49,6 +49,8 @@ def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             except EdgepackError as error:
                 pytest.skip(f"no bubblewrap: {error.message}; make fetched gets it")
         monkeypatch.setenv("PATH", f"{fetched.parent}:{os.environ['PATH']}")
+    if kind == "bubblewrap":
+        monkeypatch.setattr(os, "geteuid", lambda: 1000)  # root has none of it
     found = find_sandbox()
     if found is None:
         pytest.skip(f"{kind} is not installed, or not allowed on this host")
@@ -128,6 +130,26 @@ def test_nothing_else_can_be_written(inside: Run, gpu: bool) -> None:
     assert len(done.messages.splitlines()) == len(places), done.messages
     done = inside("mount -o remount,rw,bind /usr; mount -t tmpfs tmpfs /usr; echo x > /usr/x", gpu=gpu)
     assert done.code != 0
+
+
+def test_devices_are_written_to_and_not_changed(inside: Run, sandbox: Sandbox) -> None:
+    """They are root's, and nobody in there is root outside: /dev/null of mode 600 ends all other users' shells until the next start."""
+    if sandbox.kind == "bubblewrap":
+        pytest.skip("never root's")
+    before = {path: path.stat().st_mtime_ns for path in map(Path, ("/dev/null", "/dev/urandom"))}
+    ended = inside(
+        "echo x > /dev/null && head -c 3 /dev/urandom | wc -c; chmod 666 /dev/null; touch -d 2001-01-01 /dev/urandom"
+    )
+    assert ended.output.strip() == "3" and ended.messages.count("Read-only file system") == 2
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_root_has_no_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    find_module._find.cache_clear()
+    monkeypatch.setattr(module, "KINDS", ("bubblewrap",))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert find_sandbox() is None
+    find_module._find.cache_clear()
 
 
 def test_of_proc_a_program_for_a_gpu_writes_what_is_of_its_processes(inside: Run) -> None:

@@ -497,6 +497,8 @@ def lay_out(task: Task) -> None:
     hide_keys(f"{root}/proc", f"{root}/nothing")
     for path in task["devices"]:
         bind(path, root + path)
+        # Root's own outside, who is nobody in here: written to, but not changed.
+        protect(root + path, 0, RDONLY | NOSUID)
     scratch = f"mode=1777,size={task['scratch']},nr_inodes={SCRATCH_FILES}"
     call("mount", "scratch", f"{root}/tmp", "tmpfs", NOSUID | NODEV, scratch)
     for path in task["shown"]:
@@ -534,15 +536,15 @@ def bind(path: str, there: str) -> None:
     call("mount", path, there, None, BIND | REC, None)
 
 
-def protect(there: str, how: int) -> None:
+def protect(there: str, how: int, flags: int = RDONLY | NOSUID | NODEV) -> None:
     """Make a mount read-only, and those below it."""
-    words = b"".join(word.to_bytes(8, sys.byteorder) for word in (RDONLY | NOSUID | NODEV, 0, 0, 0))
+    words = b"".join(word.to_bytes(8, sys.byteorder) for word in (flags, 0, 0, 0))
     try:
         call("syscall", MOUNT_SETATTR, HERE, there, how, words, len(words))
     except OSError:
         # Before Linux 5.12 the mount alone: what is mounted below it keeps what it was mounted with.
         kept = sum(to for at, to in KEPT if os.statvfs(there).f_flag & at)
-        call("mount", None, there, None, REMOUNT | BIND | RDONLY | NOSUID | NODEV | kept, None)
+        call("mount", None, there, None, REMOUNT | BIND | flags | kept, None)
 
 
 def change_root(root: str) -> None:
