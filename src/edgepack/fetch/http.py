@@ -171,7 +171,12 @@ def client(policy: Policy, *, allow_http: bool = False, direct: bool = False) ->
             )
 
     def check_redirect(response: httpx.Response) -> None:
-        if not response.has_redirect_location or is_loopback(response.url.host):
+        if not response.has_redirect_location:
+            return
+        # httpx reads a redirect's body whole, and unpacks it, before it goes on: a body without an end takes all memory.
+        response.stream.close()  # type: ignore[union-attr]
+        response.stream = httpx.ByteStream(b"")
+        if is_loopback(response.url.host):
             return
         there = response.url.join(response.headers["location"])
         if leads_here(there.host):
