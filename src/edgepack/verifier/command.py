@@ -1,5 +1,6 @@
 """What a bundle's manifest says is run, and what of the disk that needs."""
 
+import os
 import platform
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -60,18 +61,26 @@ def view_for(bundle: Bundle, words: Sequence[str | Path], *, trusted: bool) -> V
     - for a compiled program the C library that its target promises, nothing for a static one;
     - for a script, and for what a program of the host's runs, the system's programs and libraries;
     - for an execution provider these, the devices and what the driver reads;
-    - where the bundle was made here, what its target says that devices have (``platform.has``).
+    - where the bundle was made here, what its target says that devices have (``platform.has``), and the packages beside an interpreter.
     """
     inside = bundle.directory.absolute()
     outside = [word for word in words if isinstance(word, Path) and not word.is_relative_to(inside)]
     own = [word for word in words if isinstance(word, Path) and word.is_relative_to(inside)]
     declared = [Path(each) for each in _declared(bundle) if "/" in each] if trusted else []
+    declared += _environment_of(words[0]) if trusted and isinstance(words[0], Path) else []
     compiled = next((word for word in own if _is_of_this_host(word)), None)
     gpu = has_provider(bundle)
     system = gpu or not isinstance(words[0], Path) or not _is_compiled(words[0])
     system = system or any(_is_of_this_host(word) and not is_static(word) for word in outside)
     shown = [inside, *outside, *(path for path in declared if path.exists())]
     return view_of(shown, system=system, libc_of=compiled, gpu=gpu)
+
+
+def _environment_of(program: Path) -> list[Path]:
+    """The virtual environment that a Python belongs to, and the Python that it was made of: devices have their packages elsewhere."""
+    environment = program.parent.parent
+    made_of = Path(os.path.realpath(program)).parent.parent
+    return [environment, made_of] if (environment / "pyvenv.cfg").is_file() else []
 
 
 def _is_compiled(file: Path) -> bool:

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,23 @@ def test_what_the_target_says_that_devices_have_is_shown_of_ones_own_bundles_alo
     ):
         with pytest.raises(ProofError, match=said):
             BundleRunner(context=context, trusted=trusted).embed(bundle, ["a"])
+
+
+@sandboxed
+@pytest.mark.skipif(sys.prefix == sys.base_prefix, reason="this Python is of no virtual environment")
+def test_a_python_that_devices_have_finds_its_packages_here(copy: Path, context: HostContext) -> None:
+    """As the tutorial of a target of one's own has it: here its Python, and numpy, lie in a virtual environment."""
+    bundle = bundle_of(copy, "import numpy, sys\nsys.exit(f'numpy {numpy.__version__}')\n")
+    runner = {**bundle.manifest["runner"], "command": ["python3", bundle.manifest["runner"]["program"]]}
+    target = {
+        **bundle.manifest["target"],
+        "platform": {**bundle.manifest["target"]["platform"], "has": ["python3"]},
+    }
+    bundle = replace(bundle, manifest={**bundle.manifest, "runner": runner, "target": target})
+    with pytest.raises(ProofError, match=r"failed: numpy \d"):
+        BundleRunner(context=context, trusted=True).embed(bundle, ["a"])
+    with pytest.raises(BundleError, match="'python3', which is neither a file of the bundle"):
+        BundleRunner(context=context, trusted=False).embed(bundle, ["a"])
 
 
 @sandboxed
