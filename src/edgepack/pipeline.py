@@ -1,6 +1,6 @@
 """The whole flow of a build, one line a step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,13 @@ def build(
     bench: bool = False,
     prices: Path | None = None,
     key: PrivateKey | None = None,
+    may_replace: Callable[[Sequence[Path]], None] = lambda packages: None,
     context: HostContext,
 ) -> Outcome:
     """Make, verify and measure one bundle; it appears in ``output`` when all of that went well, or not at all.
 
-    With ``key`` it is signed, and so are its archive and packages, which hold the bundle's signature.
+    With ``key`` it is signed, and so are its archive and packages, which hold the bundle's signature. ``may_replace`` raises for a package
+    that lies in the way and is not to be replaced, when its name is known.
     """
     context.story.plan(STEPS)
     order = place_order(
@@ -70,7 +72,7 @@ def build(
         with step("verify"), by.named():
             verified = judge(order, bundle, source, prepared, proofs, run)
         with step("pack"):
-            outcome = pack_up(order, parts, verified, destination, beside)
+            outcome = pack_up(order, parts, verified, destination, beside, may_replace)
     hand_over(outcome, key, context)
     return outcome
 

@@ -19,7 +19,7 @@ from edgepack.console import Story
 from edgepack.files.store import digest_tree
 from edgepack.project.state_file import REMEMBERED
 from edgepack.signing.keys import load_private, load_public, new_keys
-from edgepack.signing.signatures import require_signed_file, sign_bundle
+from edgepack.signing.signatures import is_signed_file, sign_bundle
 
 pytestmark = pytest.mark.tools("env", "python")
 
@@ -97,6 +97,40 @@ def test_a_signed_bundle_that_no_build_of_a_project_has_made_is_not_replaced(
     assert states() == {"one": "up to date"}
     (bundle / "boot.bin").write_bytes(b"damaged!")
     assert states() == {"one": "made"}
+    # What is remembered and signed is made again, whatever is left of it.
+    python_api.sign(bundle, key=private)
+    shutil.rmtree(bundle)
+    assert states() == {"one": "made"}
+
+
+@pytest.mark.parametrize("left", [".tar.zst", ".deb"])
+def test_what_is_left_of_a_signed_release_is_not_replaced(
+    states: Callable[..., dict[str, str]], tmp_path: Path, left: str
+) -> None:
+    """It was, where the bundle's folder was removed: an archive is what one keeps of a release, or downloads."""
+    project = '[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\npackages = ["deb"]\n'
+    (tmp_path / "edgepack.toml").write_text(project)
+    private, _ = new_keys(tmp_path / "team", password=None)
+    dist = tmp_path / "dist"
+    if left == ".deb":  # of an unsigned build before
+        assert states() == {"one": "made"}
+    python_api.bundle(
+        tmp_path / "one",
+        target="kiosk-one",
+        output=dist,
+        settings={"model.min_agreement": 0.5},
+        packages=["deb"],
+        key=private,
+        force=True,
+        offline=True,
+    )
+    for path in dist.iterdir():
+        if left not in path.name and path.name != REMEMBERED:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    release = digest_tree(dist)
+    assert states() == {"one": "failed"}
+    assert digest_tree(dist) == release
+    assert states(force=True) == {"one": "made"}
 
 
 @pytest.mark.slow
@@ -211,6 +245,6 @@ def test_what_is_made_is_signed_and_what_is_up_to_date_stays_so(
         for what in (bundle, bundle.with_name(f"{bundle.name}.tar.zst"), package):
             assert python_api.check_signature(what, key=public).name == bundle.name
         for name in ("report", "provenance"):
-            assert require_signed_file(bundle.with_name(f"{bundle.name}.{name}.json"), load_public(public))
+            assert is_signed_file(bundle.with_name(f"{bundle.name}.{name}.json"), load_public(public))
         signed.append((bundle / "signature.sigstore.json").stat().st_mtime_ns)
     assert signed[0] == signed[1] != signed[2]

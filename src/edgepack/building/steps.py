@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -194,7 +194,14 @@ def _require_untouched(bundle: Bundle) -> None:
         ) from error
 
 
-def pack_up(order: Order, parts: Parts, found: Verified, destination: Path, beside: ExitStack) -> Outcome:
+def pack_up(
+    order: Order,
+    parts: Parts,
+    found: Verified,
+    destination: Path,
+    beside: ExitStack,
+    may_replace: Callable[[Sequence[Path]], None],
+) -> Outcome:
     """Archive, packages, provenance and report, which ``beside`` puts in their places when it ends well."""
     target, context = order.target, order.context
     # Weighed first: large files, whose frames the archive has too, are compressed beside what other encoders make of them.
@@ -230,6 +237,8 @@ def pack_up(order: Order, parts: Parts, found: Verified, destination: Path, besi
         target=target,
     )
     if order.force:
-        require_own((destination.with_name(each.file) for each in packages), destination)
+        places = [destination.with_name(each.file) for each in packages]
+        require_own(places, destination)
+        may_replace(places)
         beside.enter_context(withdrawn((outcome.report_file, *outcome.sent), destination))
     return outcome

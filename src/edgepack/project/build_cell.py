@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,15 +95,26 @@ def _make(order: Job, *, context: HostContext) -> Result:
         elif not order.force and taken is not None and taken.has(KIND, key):
             done = replace(done, state="in the store")
         context.note(done.state)
-        if stays is None and order.claims is not None and not order.force:
-            require_replaceable(place)
+        may_replace = partial(require_replaceable, place, force=order.force or order.claims is None)
+        if stays is None:
+            may_replace()
     if order.dry_run or stays is not None:
         return done
     if done.state == "in the store" and (
-        order.claims is None or take(place, key, packagers=packagers, shared=_there(taken), context=context)
+        order.claims is None
+        or take(
+            place, key, packagers=packagers, shared=_there(taken), may_replace=may_replace, context=context
+        )
     ):
         return replace(done, state="from the store")
-    outcome = pipeline.build(target, model=cell.wanted.model, output=output, force=True, context=context)
+    outcome = pipeline.build(
+        target,
+        model=cell.wanted.model,
+        output=output,
+        force=True,
+        may_replace=may_replace,
+        context=context,
+    )
     _require_made_of(outcome, key, source, target, context)
     memory = memory_of(key, outcome)
     remember(outcome.bundle.directory, memory, ours=True, store=context.store)
@@ -137,12 +149,20 @@ def settle(result: Result, order: Job, *, context: HostContext) -> Result:
     _claim(result.path, order)
     if (stays := _stays(result.path, result.key, order, context=context)) is not None:
         return replace(result, state=stays)
-    if not order.force:
-        require_replaceable(result.path)
+    may_replace = partial(require_replaceable, result.path, force=order.force)
+    may_replace()
     shared = open_shared(str(order.store), context=context)
     packagers = packagers_of(target_of(order.cell, context), context)
     made = result.state == "made"
-    if not take(result.path, result.key, packagers=packagers, shared=shared, just_made=made, context=context):
+    if not take(
+        result.path,
+        result.key,
+        packagers=packagers,
+        shared=shared,
+        just_made=made,
+        may_replace=may_replace,
+        context=context,
+    ):
         raise OutputError(
             f"the store {shared.url} does not give back what a worker put there",
             hint="build it again; where that does not help, the store is not the same for all",

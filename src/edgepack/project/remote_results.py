@@ -5,7 +5,7 @@ What a store gives is a stranger's: the receiver knows which files there are, an
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ def take(
     packagers: Packagers,
     shared: SharedStore,
     just_made: bool = False,
+    may_replace: Callable[[Sequence[Path]], None],
     context: HostContext,
 ) -> bool:
     """Lay a finished bundle out at ``folder``, as it was when it was made; ``False``, and nothing done, where there is no sound one.
@@ -80,7 +81,7 @@ def take(
         # A packager, too, is asked about what a stranger wrote.
         context.warn(f"the store {shared.url} has a wrong {folder.name}, which is made again: {error}")
         return False
-    _place(bundle.directory, work, memory, folder)
+    _place(bundle.directory, work, memory, folder, may_replace)
     remember(folder, memory, ours=bool(shared.secret), store=context.store)
     if shared.secret:
         keep(FROM_STORE, sha256_of(report_file_of(folder)), store=context.store)
@@ -113,7 +114,13 @@ def _reported(file: Path) -> object:
     return parse_foreign(read_foreign(file, most=MOST))["digest"]
 
 
-def _place(unpacked: Path, work: Path, memory: Mapping[str, Any], folder: Path) -> None:
+def _place(
+    unpacked: Path,
+    work: Path,
+    memory: Mapping[str, Any],
+    folder: Path,
+    may_replace: Callable[[Sequence[Path]], None],
+) -> None:
     """Places as ``pipeline.build`` does: the folder first, then what lies beside it."""
     with (
         held_place(folder, waiting=lambda: None),
@@ -121,7 +128,9 @@ def _place(unpacked: Path, work: Path, memory: Mapping[str, Any], folder: Path) 
         placed_folder(folder, force=True, kind=BUNDLE) as place,
     ):
         files = [folder.with_name(name) for name in memory["files"]]
-        require_own(set(files) - set(files_beside(folder)), folder)
+        packages = sorted(set(files) - set(files_beside(folder)))
+        require_own(packages, folder)
+        may_replace(packages)
         for file in files:
             shutil.copyfile(work / file.name, beside.enter_context(placed_beside(file)))
         _copy_tree(unpacked, place)

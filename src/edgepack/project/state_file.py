@@ -77,21 +77,29 @@ def _digest_of_memory(folder: Path, known: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps([folder.name, known], sort_keys=True).encode()).hexdigest()
 
 
-def require_replaceable(folder: Path) -> None:
-    """Raise ``OutputError`` where a signed bundle lies there that no build of a project has remembered: nobody could make it again."""
-    known = _remembered(folder.parent).get(folder.name)
-    signatures = [folder / SIGNATURE, *map(signature_of, files_beside(folder))]
-    if not any(map(os.path.lexists, signatures)):
+def require_replaceable(folder: Path, packages: Iterable[Path] = (), *, force: bool) -> None:
+    """Raise ``OutputError`` where something signed lies there that no build of a project has remembered: nobody could make it again.
+
+    Archive, provenance and report beside a bundle that is remembered are its own, or damage. Of all else the signature is remembered, or
+    what it is of.
+    """
+    if force:
         return
-    try:
-        there = digest(Bundle(directory=folder, manifest=read_manifest(folder)))
-    except BundleError:
-        return
-    if known is None or known["digest"] != there:
-        raise OutputError(
-            f"{folder} is signed, and no build of a project has made it, so it is not replaced",
-            hint="--force replaces a bundle; or name another `output`",
-        )
+    known = _remembered(folder.parent).get(folder.name, {"digest": None, "files": {}})
+    there: tuple[Path, ...] = (folder, *files_beside(folder))
+    with suppress(BundleError):
+        if digest(Bundle(directory=folder, manifest=read_manifest(folder))) == known["digest"]:
+            there = ()
+    for signed in (*there, *packages):
+        signature = folder / SIGNATURE if signed == folder else signature_of(signed)
+        names = {each.relative_to(folder.parent).as_posix() for each in (signed, signature)}
+        if os.path.lexists(signature) and not any(
+            _is_as_made(folder, known, name) for name in names & known["files"].keys()
+        ):
+            raise OutputError(
+                f"{signed} is signed, and no build of a project has made it, so it is not replaced",
+                hint="--force replaces a bundle; or name another `output`",
+            )
 
 
 def holds_installed(bundle: Bundle) -> bool:
@@ -107,9 +115,10 @@ def _installed() -> Iterator[tuple[str, str]]:
             yield name, version(name)
 
 
-def _is_as_made(folder: Path, known: Mapping[str, Any]) -> bool:
+def _is_as_made(folder: Path, known: Mapping[str, Any], *only: str) -> bool:
+    names = only or known["files"]
     try:
-        return bool(described(folder.parent, known["files"]) == known["files"])
+        return described(folder.parent, names) == {name: known["files"][name] for name in names}
     except (OSError, ValueError):
         return False
 
