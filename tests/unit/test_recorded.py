@@ -16,6 +16,7 @@ from edgepack import python_api
 from edgepack.building.outcome import MOST, report_file_of
 from edgepack.bundles.archive import pack
 from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
+from edgepack.bundles.provenance import PREDICATE, STATEMENT
 from edgepack.device.record import record_file_of
 from edgepack.errors import BundleError, SignatureError, UsageError
 from edgepack.files.store import sha256_of
@@ -190,6 +191,17 @@ def test_a_key_that_is_named_counts_and_must_have_signed_both(
     assert views(folder, context)[0].said_by.whose == "maker"
     write(notes=["changed"])
     with pytest.raises(SignatureError):
+        views(folder, context, key=team.public)
+
+
+def test_what_was_signed_as_provenance_is_no_report(
+    folder: Path, write: Write, context: HostContext, tmp_path: Path
+) -> None:
+    """A stranger's provenance had all keys of a report, too: `edgepack sign` signs it, and then it was the signer's word."""
+    team = key_in(tmp_path, "team")
+    sign_path(folder, team, context=context)
+    sign_file(write(_type=STATEMENT, predicateType=PREDICATE), team)
+    with pytest.raises(SignatureError, match="is signed as something else than it lies there for"):
         views(folder, context, key=team.public)
 
 

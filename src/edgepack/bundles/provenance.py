@@ -93,7 +93,7 @@ def statement(
 
 
 def is_about(file: Path, bundle: Bundle) -> bool:
-    """Whether a subject of a statement is this very bundle, by its manifest. Raises ``BundleError`` for what is no statement."""
+    """Whether a subject of a statement is this very bundle, by its manifest. Raises ``BundleError`` for what is no provenance."""
     digest = {"sha256": sha256_of(bundle.directory / MANIFEST)}
     return {"name": f"{bundle.name}/{MANIFEST}", "digest": digest} in _read(file)["subject"]
 
@@ -101,7 +101,7 @@ def is_about(file: Path, bundle: Bundle) -> bool:
 def restate(file: Path, archive: Path) -> None:
     """Have a statement that lies beside an archive name the archive's digest of now; one that does not name it stays.
 
-    Raises ``BundleError`` for what is no statement.
+    Raises ``BundleError`` for what is no provenance.
     """
     said = _read(file)
     for subject in said["subject"]:
@@ -115,6 +115,8 @@ def _read(file: Path) -> dict[str, Any]:
         said: dict[str, Any] = parse_foreign(read_foreign(file, most=MOST))
         if not all(isinstance(subject["name"], str) for subject in said["subject"]):
             raise ValueError("a subject has no name")
+        if (said["_type"], said["predicateType"]) != (STATEMENT, PREDICATE):
+            raise ValueError("it is no provenance")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BundleError(f"{file} is damaged: {error!r}", hint="build the bundle again") from error
     return said

@@ -171,7 +171,7 @@ def read_record(file: Path, *, key: PublicKey | None, store: Store) -> tuple[str
     said_by = MAKER
     if is_kept(DEVICE_RECORDS, hashlib.sha256(content).hexdigest(), store=store):
         said_by = HERE
-    elif key is not None and require_signed_file(file, key):
+    elif key is not None and require_signed_file(file, key, statement=PREDICATE):
         said_by = Word(whose="key", key=key.hint)
     return subject, DeviceRecord(said_by=said_by, results=results)
 

@@ -169,12 +169,18 @@ def _numbers(version: str) -> tuple[int, ...] | None:
     return (*numbers, *[0] * (10 - len(numbers)))
 
 
-def require_signed_file(file: Path, key: PublicKey) -> bool:
-    """Whether a file is signed beside it. Raises ``SignatureError`` where that signature is not right."""
+def require_signed_file(file: Path, key: PublicKey, *, statement: str | None = None) -> bool:
+    """Whether a file is signed beside it, as the kind of ``statement`` that it is read as, or as none. Raises ``SignatureError`` where that
+    signature is not right.
+
+    What was signed as one kind may say the words of another, too.
+    """
     path = signature_of(file)
     if not os.path.lexists(path):
         return False
-    if kind_of_statement(file) is not None:
+    if kind_of_statement(file) != statement:
+        raise SignatureError(f"{file} is signed as something else than it lies there for")
+    if statement is not None:
         require_sealed_statement(file, path, key)
     else:
         require_sealed(file, path, key)
@@ -184,7 +190,7 @@ def require_signed_file(file: Path, key: PublicKey) -> bool:
 def is_signed_file(file: Path, key: PublicKey) -> bool:
     """Whether a file is signed beside it with this key."""
     try:
-        return require_signed_file(file, key)
+        return require_signed_file(file, key, statement=kind_of_statement(file))
     except SignatureError:
         return False
 

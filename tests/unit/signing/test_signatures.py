@@ -20,6 +20,8 @@ from edgepack import python_api
 from edgepack.bundles.archive import archive_of, bundle_entries, pack, unpack_bundle
 from edgepack.bundles.manifest import SIGNATURE, open_bundle
 from edgepack.bundles.place import held_place
+from edgepack.bundles.provenance import PREDICATE, STATEMENT
+from edgepack.device.record import PREDICATE as DEVICES
 from edgepack.errors import BundleError, OutputError, SignatureError, UsageError
 from edgepack.files.pack import TarEntry, write_tar, write_tarball
 from edgepack.files.store import sha256_of
@@ -202,14 +204,16 @@ def test_provenance_names_the_archive_that_is_signed(
     subjects.append(
         {"name": "sample/manifest.json", "digest": {"sha256": sha256_of(folder / "manifest.json")}}
     )
-    said = {"_type": "https://in-toto.io/Statement/v1", "subject": subjects, "predicateType": "mine"}
+    said = {"_type": STATEMENT, "subject": subjects, "predicateType": PREDICATE}
     provenance.write_text(json.dumps(said))
     made = python_api.sign(folder, key=tmp_path / "key.key")
     assert made[-2:] == [provenance, signature_of(provenance)]
     subjects[0]["digest"] = {"sha256": sha256_of(archive)}
     assert open_statement(signature_of(provenance), key.public) == json.loads(provenance.read_text()) == said
     before = archive.read_bytes(), (folder / SIGNATURE).read_bytes()
-    for damaged in ("{}", "[" * 200_000, '{"subject": [{"name": 1}]}'):
+    # What is signed as a record of devices counts as one.
+    record = json.dumps({**said, "predicateType": DEVICES})
+    for damaged in ("{}", "[" * 200_000, '{"subject": [{"name": 1}]}', record):
         provenance.write_text(damaged)
         with pytest.raises(BundleError, match=r"provenance\.json is damaged"):
             python_api.sign(folder, key=tmp_path / "key.key")
@@ -233,7 +237,7 @@ def test_provenance_of_another_bundle_is_not_signed(
     subjects = [
         {"name": name, "digest": {"sha256": sha}} for name, sha in (digests | {archive.name: right}).items()
     ]
-    provenance.write_text(json.dumps({"_type": "https://in-toto.io/Statement/v1", "subject": subjects}))
+    provenance.write_text(json.dumps({"_type": STATEMENT, "subject": subjects, "predicateType": PREDICATE}))
     before = {path: path.read_bytes() for path in (archive, provenance)}
     with pytest.raises(OutputError, match=r"sample\.provenance\.json: not of this bundle"):
         python_api.sign(folder, key=tmp_path / "key.key", force=force)
