@@ -306,6 +306,10 @@ def test_vectors_of_another_length_are_not_the_same(made: Make, context: HostCon
         found.verdict.outcome == "rebuild"
         and "lengths of vectors change by up to 100.0%" in found.verdict.says
     )
+    # A model that was trained further, too: its new documents are before, or behind, all others.
+    trained = made("trained", scale=3, noise=0.02, recipe="another")
+    said = verdict(made("before"), trained, context).verdict
+    assert said.outcome == "rebuild" and "lengths of vectors change by up to 2" in said.says
     near = verdict(made("third", **exact), made("fourth", scale=1.001, **exact), context)
     assert near.verdict.says == "the same to 1e-4: an index can stay"
 
