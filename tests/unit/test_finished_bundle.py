@@ -73,6 +73,9 @@ def test_what_a_stranger_set_does_not_count(context: HostContext, monkeypatch: p
     ]
 
 
+TEXTS = ("a text", "another")
+
+
 class Devices:
     """What answers at each address; ``wrong`` are addresses of devices that compute wrongly."""
 
@@ -181,9 +184,9 @@ def test_each_form_of_a_bundle_gives_its_vectors(
 
         return vectors
 
-    require_other_forms(made, embed([1.0, 0.0]), OWN_LIMITS, context)
+    require_other_forms(made, embed([1.0, 0.0]), TEXTS, OWN_LIMITS, context)
     with pytest.raises(ProofError, match=rf"\(without SIMD\).*({words})"):
-        require_other_forms(made, embed(other), OWN_LIMITS, context)
+        require_other_forms(made, embed(other), TEXTS, OWN_LIMITS, context)
 
 
 def test_what_reads_a_bundle_has_limits(
@@ -194,7 +197,7 @@ def test_what_reads_a_bundle_has_limits(
     for name in ("verifier.proofs.forms_of", "finished_bundle.require_sound"):
         monkeypatch.setattr(f"edgepack.{name}", lambda bundle, *, context: bytearray(1 << 46))
     with pytest.raises(ModelError, match="takes more memory than"):
-        require_other_forms(made, lambda bundle, texts: [], OWN_LIMITS, context)
+        require_other_forms(made, lambda bundle, texts: [], TEXTS, OWN_LIMITS, context)
     for name, given in (
         ("ingest", None),
         ("given_by_bundle", write_bert(tmp_path / "model")[0]),

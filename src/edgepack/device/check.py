@@ -70,13 +70,15 @@ def verify_on(at: Address, asked: DeviceCheck, *, context: BuildContext) -> Devi
         require_fit(bundle, found.device, named=at.id)
         with placed(bundle, session, context=context) as there:
             runner, kept = runner_on(there, context=context), _Kept()
+            texts = gatekeeper.texts_for_strangers(asked.source, asked.seed)
             golden = _self_test(bundle, runner)
-            verification = _verified(asked, runner, kept, context)
+            verification = _verified(asked, runner, kept, texts, context)
             verification = at_lower_levels(
                 bundle,
                 session,
                 found.device,
-                kept.vectors,
+                runner.embed,
+                texts,
                 verification,
                 options=asked.options,
                 context=context,
@@ -102,7 +104,9 @@ def verify_on(at: Address, asked: DeviceCheck, *, context: BuildContext) -> Devi
     )
 
 
-def _verified(asked: DeviceCheck, runner: BundleRunner, kept: _Kept, context: BuildContext) -> Verification:
+def _verified(
+    asked: DeviceCheck, runner: BundleRunner, kept: _Kept, texts: Sequence[str], context: BuildContext
+) -> Verification:
     published = verification_texts()
 
     def embed(bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -130,7 +134,7 @@ def _verified(asked: DeviceCheck, runner: BundleRunner, kept: _Kept, context: Bu
         require_golden(asked.bundle, runner.embed)
         runner.require_server(asked.bundle)
         if asked.promises:
-            require_other_forms(asked.bundle, embed, asked.options, context)
+            require_other_forms(asked.bundle, embed, texts, asked.options, context)
             require_used_files(asked.bundle, embed, context=context)
     return found
 

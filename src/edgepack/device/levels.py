@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edgepack.bundles.golden import digest_of
+from edgepack.bundles.golden import Embed
 from edgepack.bundles.manifest import file_entry
 from edgepack.context import BuildContext
 from edgepack.device.placed import placed
@@ -17,8 +17,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions
-from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.proofs import HIDER, Known, masked_copy, masking, require_known, unsealed
+from edgepack.verifier.proofs import HIDER, known_of, masked_copy, masking, require_known, unsealed
 
 HIDDEN = {"x86_64": FeatureLevel.hidden_bits, "aarch64": FeatureLevel.hidden_hwcaps}
 """Processor → what must not be said of one of a level."""
@@ -28,22 +27,22 @@ def at_lower_levels(
     bundle: Bundle,
     session: Session,
     device: DeviceDescription,
-    vectors: Sequence[Sequence[float]],
+    embed: Embed,
+    texts: Sequence[str],
     found: Verification,
     *,
     options: ModelOptions,
     context: BuildContext,
 ) -> Verification:
-    """The figures with those of the levels below the device's own, as far as they can be shown there; ``vectors`` are its own, of the 200 texts.
+    """The figures with those of the levels below the device's own, as far as they can be shown there, whose program
+    ``embed`` asks for the vectors of the texts.
 
     Raises ``ProofError`` where a level's vectors are not near them, or of other bits where the manifest says that all are the same.
     """
     lower = lower_levels(bundle, device, context=context)
-    if found.status != "passed" or not vectors or not lower:
+    if found.status != "passed" or not lower:
         return found
-    texts = verification_texts()
-    exact = digest_of(vectors) if "vectors_sha256" in bundle.manifest["model"] else ""
-    known = Known(texts=texts, vectors=vectors, tolerance=options.min_processor_cosine, digest=exact)
+    known = known_of(bundle, embed, texts, options)
     lowest = found.processor_cosine
     try:
         copy = _listed(masked_copy(bundle, unsealed, context))

@@ -36,7 +36,8 @@ EXACT = "max_difference"
 """Limit of a weight, or of a number of a token's vector, in a bundle in full precision."""
 MAX_DIFFERENCE = 1e-3
 """The same in numbers."""
-LONGER = "texts longer than the model takes"
+MAX_LENGTH_ERROR = 0.2
+"""Limit of ``Verification.length_error``."""
 
 Unit = Literal["cosine", "share", "error", "difference", "loss", "texts", "pairs"]
 VALUES: Mapping[Unit, tuple[str, str]] = {
@@ -173,12 +174,17 @@ def _vectors(found: Verification, limits: Mapping[str, float]) -> Iterator[Figur
     """Not every one is measured of a bundle, by the program on a device, or elsewhere; batches count as asked for."""
     drawn = found.drawn
     texts = f"of {drawn.texts} texts drawn by seed {drawn.seed}" if drawn else ""
+    long = (
+        f"a text of {found.long_tokens:,} tokens"
+        if found.long_tokens
+        else "texts longer than the model takes"
+    )
     mean, lowest = (drawn.mean_cosine, drawn.min_cosine) if drawn else (None, None)
     entries: tuple[Entry, ...] = (
         *_nearness(found),
         ("p1_cosine", "1st percentile of the cosines", found.p1_cosine, "min_p1_cosine"),
         ("batch_cosine", "batch-independent cosine", found.batch_cosine, "min_batch_cosine"),
-        ("long_cosine", f"lowest cosine of {LONGER}", found.long_cosine, "min_long_cosine"),
+        ("long_cosine", f"lowest cosine of {long}", found.long_cosine, "min_long_cosine"),
         ("prompt_cosine", "lowest cosine after the model's prompts", found.prompt_cosine, "min_long_cosine"),
         ("drawn.mean_cosine", f"mean cosine {texts}", mean, "min_cosine"),
         ("drawn.min_cosine", f"lowest cosine {texts}", lowest, "min_worst_cosine"),
@@ -188,6 +194,15 @@ def _vectors(found: Verification, limits: Mapping[str, float]) -> Iterator[Figur
         key, _, value, limit = entry
         if value is not None or (key == "batch_cosine" and limit in limits):
             yield _of_vectors(entry, limits, brief=key == "drawn.mean_cosine")
+    if found.length_error is not None:
+        yield Figure(
+            key="length_error",
+            name="largest difference of a vector's length",
+            value=found.length_error,
+            limit=MAX_LENGTH_ERROR,
+            unit="error",
+            better="lower",
+        )
 
 
 def _nearness(found: Verification | LengthFigure, at: str = "") -> tuple[Entry, ...]:

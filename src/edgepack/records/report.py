@@ -130,8 +130,13 @@ class Verification:
     """Lowest cosine between a text's vectors alone and in a batch of 32; ``None``: not measured."""
     long_cosine: float | None = None
     """Lowest cosine of texts that are longer than the model takes, which its program cuts; ``None``: not measured."""
+    long_tokens: int = 0
+    """Tokens of the longest text that was asked, where the model takes more; 0: ``long_cosine`` is of longer texts than it takes."""
     prompt_cosine: float | None = None
     """Lowest cosine of a text after each of the model's prompts; ``None``: it has none, or the program puts none."""
+    length_error: float | None = None
+    """Largest difference of a vector's length from the reference's, as a share of it; ``None``: the model gives vectors of length 1, or
+    scores or other outputs, which have figures of their own."""
     drawn: Drawn | None = None
     """Of texts that nobody knew before: for bundles that were made elsewhere."""
     on: str = ""

@@ -153,6 +153,7 @@ def not_asked(bundle: Bundle, source: ModelSource, found: Verification) -> tuple
     """Return in words what of the model no answer has shown: how the program is asked, the manifest says."""
     runner = bundle.manifest["runner"]
     words = {
+        f"texts of more than {found.long_tokens:,} tokens": found.long_tokens > 0,
         "its tokenizer by itself": not found.same_tokens and not has_fewer_tokens(bundle),
         "texts after its prompts": bool(prefixes(source))
         and not source.ranks

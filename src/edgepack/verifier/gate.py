@@ -29,9 +29,9 @@ from edgepack.verifier.outputs.measure import measure_outputs
 from edgepack.verifier.outputs.output import Program
 from edgepack.verifier.outputs.scores import measure_scores
 from edgepack.verifier.texts.drawn import drawn_texts
-from edgepack.verifier.texts.long import long_texts
+from edgepack.verifier.texts.long import long_texts, tokens_of_long
 from edgepack.verifier.tokens import compare_tokens, has_fewer_tokens
-from edgepack.verifier.vector_quality import measure_quality
+from edgepack.verifier.vector_quality import measure_quality, with_lengths
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 
@@ -41,6 +41,8 @@ ANOTHER_MODEL = 0.8
 """Mean cosine below which a model is no worse copy of the full-precision one, but another."""
 MOVED = 0.99
 """Cosine below which a prompt has changed a vector by more than rounding does."""
+PROMPTED = range(5, 25)
+"""Words of a text that is asked after each prompt: among more, a prompt says little."""
 LENGTH_TOLERANCE = 1e-3
 """How far from 1 a normalised vector's length may be: float32 and a text format with few digits stay far below."""
 
@@ -49,6 +51,12 @@ def verification_texts() -> tuple[str, ...]:
     """The 200 texts that bundles are verified on: 45 topics in several languages, and 20 odd ones."""
     text = (files("edgepack.verifier") / "data" / "texts.txt").read_text(encoding="utf-8")
     return tuple(text.rstrip("\n").split("\n"))
+
+
+def texts_for_strangers(source: ModelSource, seed: int) -> tuple[str, ...]:
+    """The texts that bundles are verified on, and those that the seed draws, of which no program can know its answers."""
+    published = verification_texts()
+    return (*published, *drawn_texts(load_tokenizer(source), published, seed=seed))
 
 
 def verify(
@@ -68,7 +76,7 @@ def verify(
     """Run the bundle on the texts and compare; the status is ``passed``, or ``not verified`` where it cannot run.
 
     Texts that are longer than the model takes are judged by themselves, and with ``seed`` the texts drawn by it (``drawn_texts``), which no
-    program can know. With ``program`` all that it gives beside vectors is measured: scores, other outputs, a text after each of the
+    program can know, and of which then the long ones are made, too. With ``program`` all that it gives beside vectors is measured: scores, other outputs, a text after each of the
     model's prompts, and, with ``tokenizer``, the tokens of the bundle's own tokenizer, where it has one, beside those of Hugging Face's: of ``shipped``, the model
     with the tokenizer that a pass has made, which only a build has. ``others`` is a .npy file with the vectors that another processor (or an emulator of one) made of the same texts;
     without it ``proofs``, what the runtime gave on each kind of processor when it was made, say how far processors differ.
@@ -76,7 +84,10 @@ def verify(
     are not what the manifest says (shape, finite, of length 1) or fall below the limits of ``options``; with ``options.gate`` ``off`` the latter is said, and nothing is verified.
     """
     elsewhere: list[str] = []
-    drawn: Sequence[str] = ()
+    published = verification_texts()
+    drawn = () if seed is None else drawn_texts(load_tokenizer(source), published, seed=seed)
+    # What nobody asks again is not kept.
+    exact = partial(reference_vectors if drawn else cached_reference, source, context=context)
 
     def vectors_of(texts: Sequence[str]) -> NDArray[np.float32]:
         try:
@@ -88,38 +99,36 @@ def verify(
             return _checked(cannot.instead, texts, source)
 
     try:
-        figures = measure_quality(
-            vectors_of, source, verification_texts(), full=options.gate == "full", context=context
-        )
+        figures = measure_quality(vectors_of, source, published, full=options.gate == "full", context=context)
         # By themselves: the source's own length cuts them, and among many others nobody sees where they are cut.
-        long, exact = (
-            long_texts(source, verification_texts()),
-            partial(cached_reference, source, context=context),
-        )
-        figures = replace(figures, long_cosine=lowest_cosine(vectors_of(long), exact(long)))
+        long = long_texts(source, drawn or published)
+        made, right = vectors_of(long), exact(long)
+        figures = with_lengths(figures, source, made, right)
+        figures = replace(figures, long_cosine=lowest_cosine(made, right), long_tokens=tokens_of_long(source))
         if program is not None:
-            figures = replace(figures, prompt_cosine=_cosine_of_prompts(bundle, program, source, exact))
+            text = next((each for each in drawn or published if len(each.split()) in PROMPTED), published[0])
+            figures = replace(figures, prompt_cosine=_cosine_of_prompts(bundle, program, source, text, exact))
         if seed is not None:
-            drawn = drawn_texts(load_tokenizer(source), verification_texts(), seed=seed)
-            near = compare(vectors_of(drawn), reference_vectors(source, drawn, context=context))
+            made, right = vectors_of(drawn), exact(drawn)
+            near = compare(made, right)
             unknown = Drawn(
                 texts=len(drawn), seed=seed, mean_cosine=near.mean_cosine, min_cosine=near.min_cosine
             )
-            figures = replace(figures, drawn=unknown)
+            figures = replace(with_lengths(figures, source, made, right), drawn=unknown)
         if others is not None:
-            cosine = compare_processors(vectors_of(verification_texts()), others)
+            cosine = compare_processors(vectors_of(published), others)
             figures = replace(figures, processor_cosine=cosine)
         elif proved := [proof.min_cosine for proof in proofs if proof.proved]:
             figures = replace(figures, processor_cosine=min(proved))
         if program is not None:
-            figures = _with_outputs(figures, bundle, source, program, drawn, context)
+            figures = _with_outputs(figures, bundle, source, program, drawn, seed, context)
             if tokenizer and shipped is None and has_fewer_tokens(bundle):
                 context.note(
                     "by its manifest the recipe takes tokens away: only vectors are compared, and not the tokenizer"
                 )
             elif tokenizer:
                 cut_by = shipped or source
-                same = compare_tokens(bundle, cut_by, verification_texts(), program.tokens, seed=seed)
+                same = compare_tokens(bundle, cut_by, published, program.tokens, seed=seed)
                 figures = replace(figures, same_tokens=same)
     except CannotRunHere as cannot:
         context.note(f"not verified: {cannot.reason}")
@@ -152,11 +161,14 @@ def _with_outputs(
     source: ModelSource,
     program: Program,
     drawn: Sequence[str],
+    seed: int | None,
     context: BuildContext,
 ) -> Verification:
     """The figures with those of scores, or of other outputs, of a model that has them."""
     if source.head is not None:
-        found = measure_scores(program, bundle, source, verification_texts(), drawn=drawn, context=context)
+        found = measure_scores(
+            program, bundle, source, verification_texts(), drawn=drawn, seed=seed, context=context
+        )
         return replace(figures, scores=found)
     if "outputs" in bundle.manifest["model"]:
         outputs = measure_outputs(program, bundle, source, verification_texts(), drawn=drawn, context=context)
@@ -168,15 +180,16 @@ def _cosine_of_prompts(
     bundle: Bundle,
     program: Program,
     source: ModelSource,
+    text: str,
     reference: Callable[[list[str]], NDArray[np.float32]],
 ) -> float | None:
-    """The lowest cosine of a text after each prompt of the source; ``None`` where there is none.
+    """The lowest cosine of the text after each prompt of the source; ``None`` where there is none.
 
     Raises ``VerificationError`` for a prompt that moves vectors by more than recipes do, and without which they are nearer.
     """
     if source.ranks:
         return None
-    text, cosines = verification_texts()[0], []
+    cosines: list[float] = []
     for purpose, prompt in prefixes(source).items():
         if (rows := program.prompted(bundle, [text], purpose)) is None:
             continue

@@ -59,6 +59,13 @@ def lowest_cosine(vectors: NDArray[np.float32], others: NDArray[np.float32]) -> 
     return float(np.einsum("td,td->t", unit(vectors), unit(others)).min())
 
 
+def length_error(vectors: NDArray[np.float32], reference: NDArray[np.float32]) -> float:
+    """The largest difference of a row's length from the same row's in the reference, as a share of that; rows of zeros there are left out."""
+    ours, theirs = (np.linalg.norm(each.astype(np.float64), axis=1) for each in (vectors, reference))
+    there = theirs > 0
+    return float(np.abs(ours[there] / theirs[there] - 1).max(initial=0.0))
+
+
 def others(units: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cosines of every vector to every other one [texts, texts]; to itself it is minus infinity."""
     cosines = units @ units.T

@@ -31,7 +31,6 @@ from edgepack.records.runtime import LevelProof, Levels
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.command import host_program
 from edgepack.verifier.copies import linked_copy
-from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.run import HEXADECIMAL
 
 GLIBC = "libc.so.6"
@@ -192,9 +191,8 @@ def _golden(bundle: Bundle) -> Known:
     )
 
 
-def known_of(bundle: Bundle, embed: Embed, options: ModelOptions) -> Known:
-    """Vectors that the bundle has to give however it is run."""
-    texts = verification_texts()
+def known_of(bundle: Bundle, embed: Embed, texts: Sequence[str], options: ModelOptions) -> Known:
+    """Vectors of the texts that the bundle has to give however it is run."""
     vectors = embed(bundle, texts)
     exact = digest_of(vectors) if "vectors_sha256" in bundle.manifest["model"] else ""
     return Known(texts=texts, vectors=vectors, tolerance=options.min_processor_cosine, digest=exact)
@@ -205,11 +203,13 @@ def limits_while_read(bundle: Bundle) -> AbstractContextManager[None]:
     return limits_of_reading(bundle.name, sum(int(file["size"]) for file in bundle.manifest["files"]))
 
 
-def require_other_forms(bundle: Bundle, embed: Embed, options: ModelOptions, context: BuildContext) -> None:
-    """Run what other devices than this host take of the bundle. Raises ``ProofError`` where a form fails or gives other vectors."""
+def require_other_forms(
+    bundle: Bundle, embed: Embed, texts: Sequence[str], options: ModelOptions, context: BuildContext
+) -> None:
+    """Run what other devices than this host take of the bundle, on the texts. Raises ``ProofError`` where a form fails or gives other vectors."""
     with limits_while_read(bundle):
         forms = forms_of(bundle, context=context)
-    known = known_of(bundle, embed, options) if forms else None
+    known = known_of(bundle, embed, texts, options) if forms else None
     for name, files in forms.items():
         assert known is not None
         copy = replace(bundle, directory=linked_copy(bundle, "form-", context=context))

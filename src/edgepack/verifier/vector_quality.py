@@ -15,7 +15,7 @@ from edgepack.context import BuildContext
 from edgepack.models.reference import cached_reference
 from edgepack.records.model import ModelSource
 from edgepack.records.report import LengthFigure, Retrieval, Verification
-from edgepack.verifier.metrics import compare, lowest_cosine, rank, shared
+from edgepack.verifier.metrics import compare, length_error, lowest_cosine, rank, shared
 from edgepack.verifier.tasks.full_gate import task_figures
 from edgepack.verifier.tasks.wordnet import NoWordNet, retrieval_task
 
@@ -63,6 +63,7 @@ def measure_quality(
         batch_cosine=batch_independence(embed, together or embed, texts),
         lengths=tuple(_at_lengths(vectors, exact, source)),
     )
+    figures = with_lengths(figures, source, vectors, exact)
     if not full or source.head is not None:
         return figures
     figures = replace(figures, tasks=tuple(task_figures(embed, source, context=context)))
@@ -72,6 +73,18 @@ def measure_quality(
         )
     except NoWordNet as missing:
         return replace(figures, retrieval_missing=missing.reason)
+
+
+def with_lengths(
+    figures: Verification, source: ModelSource, vectors: Vectors, reference: Vectors
+) -> Verification:
+    """The figures with how long these vectors are, too, of a model that does not normalize: an order by dot products goes by it.
+
+    Scores, sparse weights and tokens' vectors are compared by themselves.
+    """
+    if source.pooling.unit or source.head is not None or source.outputs is not None:
+        return figures
+    return replace(figures, length_error=max(figures.length_error or 0.0, length_error(vectors, reference)))
 
 
 def _at_lengths(vectors: Vectors, reference: Vectors, source: ModelSource) -> Iterator[LengthFigure]:

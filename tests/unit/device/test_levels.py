@@ -54,11 +54,21 @@ def made(folder: Path, *flags: str) -> Bundle:
 def found(
     bundle: Bundle, board: Board, context: HostContext, vectors: Sequence[Sequence[float]]
 ) -> Verification:
+    def embed(bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        return vectors
+
     options = ModelOptions(min_processor_cosine=0.99)
     with open_session(parse_address(board.address()), context=context) as session:
         device = describe(session, context=context).device
         return at_lower_levels(
-            bundle, session, device, vectors, verification(), options=options, context=context
+            bundle,
+            session,
+            device,
+            embed,
+            ["a text"] * len(vectors),
+            verification(),
+            options=options,
+            context=context,
         )
 
 
@@ -68,7 +78,7 @@ def test_each_lower_level_is_run_and_nothing_stays(
 ) -> None:
     monkeypatch.setenv("EDGEPACK_TOOLCHAIN", "gcc")
     bundle = made(tmp_path / "bundle", "-DBROKEN=-1")
-    said = found(bundle, board, context, [[1.0, 0.0]] * 200)
+    said = found(bundle, board, context, [[1.0, 0.0]] * 3)
     assert said.levels[:2] == ("sse2", "avx") and said.processor_cosine == 1.0
     assert board.left == [] and not (bundle.directory / HIDER).exists()
 
@@ -79,7 +89,7 @@ def test_what_is_wrong_at_a_lower_level_is_found(
 ) -> None:
     monkeypatch.setenv("EDGEPACK_TOOLCHAIN", "gcc")
     with pytest.raises(ProofError, match=r"\(level avx, on board\).*0\.0000"):
-        found(made(tmp_path / "bundle", "-DBROKEN=1"), board, context, [[1.0, 0.0]] * 200)
+        found(made(tmp_path / "bundle", "-DBROKEN=1"), board, context, [[1.0, 0.0]] * 3)
     assert board.left == []
 
 
@@ -87,7 +97,7 @@ def test_what_is_wrong_at_a_lower_level_is_found(
 def test_a_static_program_is_run_at_its_own_level_alone(
     board: Board, tmp_path: Path, context: HostContext
 ) -> None:
-    said = found(made(tmp_path / "bundle", "-DBROKEN=-1", "-static"), board, context, [[1.0, 0.0]] * 200)
+    said = found(made(tmp_path / "bundle", "-DBROKEN=-1", "-static"), board, context, [[1.0, 0.0]] * 3)
     assert (said.levels, said.processor_cosine) == ((), None)
 
 

@@ -112,6 +112,7 @@ def test_what_its_manifest_keeps_from_being_asked_is_said(bundle: Bundle, source
     given = replace(source, prompts={"query": "query: "})
     found = Verification(status="passed", same_tokens=4200, prompt_cosine=0.99)
     assert not_asked(bundle, given, found) == ()
+    assert not_asked(bundle, given, replace(found, long_tokens=1023)) == ("texts of more than 1,023 tokens",)
     lacking = replace(found, same_tokens=0, prompt_cosine=None)
     assert not_asked(bundle, source, lacking) == ("its tokenizer by itself",)
     page = altered(bundle, lambda manifest: manifest["runner"].update(command=["node", "node.mjs"]))

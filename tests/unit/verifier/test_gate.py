@@ -182,7 +182,11 @@ def test_vectors_that_are_not_of_length_one_fail_where_the_model_normalises(
     with pytest.raises(VerificationError, match=r"has length 2\.0000"):
         verify(bundle, source, giving(rows), options=GATE, context=context)
     plain = replace(source, pooling=Pooling(mode="mean", normalize=False))
-    assert verify(bundle, plain, giving(rows), options=GATE, context=context).status == "passed"
+    longer = (reference * np.linspace(0.85, 1.15, len(reference))[:, None]).tolist()
+    found = verify(bundle, plain, giving(longer), options=GATE, context=context)
+    assert found.status == "passed" and found.length_error == pytest.approx(0.15, abs=1e-3)
+    with pytest.raises(VerificationError, match=r"difference of a vector's length 1 is above 0\.2"):
+        verify(bundle, plain, giving(rows), options=GATE, context=context)
     with pytest.raises(VerificationError, match=r"has length 0\.0000"):
         verify(bundle, plain, giving((reference * 0).tolist()), options=GATE, context=context)
 
@@ -325,6 +329,47 @@ def test_a_program_that_is_right_on_the_published_texts_alone_fails(
     assert verify(bundle, source, embed, options=GATE, context=context).status == "passed"
     with pytest.raises(VerificationError, match="mean cosine of 64 texts drawn by seed 7 0"):
         verify(bundle, source, embed, options=GATE, seed=7, context=context)
+
+
+def test_a_stranger_is_asked_long_texts_and_prompts_that_it_cannot_know(
+    bundle: Bundle,
+    source: ModelSource,
+    reference: np.ndarray,
+    context: HostContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that knew by heart the three long texts, and the one after prompts, cut all others elsewhere and put no prompt."""
+    monkeypatch.setattr("edgepack.verifier.gate.reference_vectors", models.reference.reference_vectors)
+    published = verification_texts()
+    seen: list[Sequence[str]] = []
+    prompted: list[str] = []
+
+    def after(bundle: Bundle, texts: Sequence[str], purpose: str) -> Rows:
+        prompted.extend(texts)
+        return truth([f"query: {text}" for text in texts])
+
+    given = replace(source, prompts={"query": "query: "})
+    program: Any = SimpleNamespace(prompted=after, tokens=None)
+    exact = giving(reference.tolist(), seen)
+    verify(bundle, given, exact, options=GATE, program=program, seed=7, context=context)
+    assert long_texts(source, published) not in seen
+    drawn = next(texts for texts in seen if len(texts) == 64)
+    assert long_texts(source, drawn) in seen
+    assert prompted[0] in drawn and prompted[0] not in published
+    prompted.clear()
+    verify(bundle, given, exact, options=GATE, program=program, context=context)
+    assert long_texts(source, published) in seen and prompted[0] == published[0]
+
+
+def test_of_a_model_that_takes_very_long_texts_the_longest_that_was_asked_is_said(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    found = verify(
+        bundle, replace(source, max_length=8192), giving(reference.tolist()), options=GATE, context=context
+    )
+    assert found.long_tokens == 1023
+    assert "lowest cosine of a text of 1,023 tokens 1.0000" in described(found)
+    assert "longer than the model takes" not in described(found)
 
 
 def test_a_gate_that_is_off_fails_nothing_and_passes_nothing(

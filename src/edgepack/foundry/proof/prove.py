@@ -21,6 +21,7 @@ from edgepack.files.elf import architecture
 from edgepack.foundry.proof.by_level import Way, prove_levels
 from edgepack.foundry.proof.cpuid import replace_cpuid
 from edgepack.foundry.proof.harness import hiding, prover
+from edgepack.records.figures import MAX_LENGTH_ERROR
 from edgepack.records.model import PreparedModel
 from edgepack.records.runtime import LevelProof, Levels, RuntimeArtifact
 
@@ -223,6 +224,9 @@ def nearness(
             raise ValueError(f"{of} is not finite")
         if not any(vector):
             raise ValueError(f"{of} is zero")
+        length = math.hypot(*vector) / (math.hypot(*expected[at]) or math.inf)
+        if not abs(length - 1) <= MAX_LENGTH_ERROR:
+            raise ValueError(f"{of} is {length:.2f} times as long as it should be")
     return min(_cosine(one, other) for one, other in zip(vectors, expected, strict=True))
 
 

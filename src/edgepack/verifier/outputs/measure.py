@@ -45,7 +45,7 @@ def measure_outputs(
     drawn: Sequence[str] = (),
     context: BuildContext,
 ) -> tuple[OutputFigures, ...]:
-    """Figures of each output beside the full-precision model's; ``drawn`` are texts that no program can know.
+    """Figures of each output beside the full-precision model's; ``drawn`` are texts that no program can know, of which then the long ones are made, too.
 
     Raises ``VerificationError`` for other tokens than the reference's, or numbers that are none, and what ``program`` raises.
     """
@@ -55,7 +55,7 @@ def measure_outputs(
     has = [output for output in OUTPUTS if getattr(source.outputs, output.NAME)]
     found = [_figures(output, texts, ours, theirs) for output in has]
     # By themselves: among so many short texts nobody sees where a few are cut.
-    long = _both(program, bundle, source, long_texts(source, texts), context)
+    long = _both(program, bundle, source, long_texts(source, drawn or texts), context)
     unknown = _both(program, bundle, source, drawn, context) if drawn else None
     return tuple(
         replace(

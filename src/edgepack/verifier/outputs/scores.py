@@ -41,11 +41,12 @@ def measure_scores(
     texts: Sequence[str],
     *,
     drawn: Sequence[str] = (),
+    seed: int | None = None,
     context: BuildContext,
 ) -> Scores:
     """How scores compare with those of the full-precision model; and, of a reranker, that pairs are tokenized alike.
 
-    ``drawn`` are texts that no program can know, whose scores are compared, too.
+    ``drawn`` are texts that no program can know, by ``seed``, whose scores are compared, too; then the long ones are made of them, and the pairs are other ones.
     Raises ``VerificationError`` for other tokens or scores that are none, and what ``program`` raises.
     """
     assert source.head is not None
@@ -53,19 +54,22 @@ def measure_scores(
     theirs = reference_scores(source, asked, context=context)
     figures = score_figures(source.head.task, _scores_of(program, bundle, asked, theirs), theirs)
     # By themselves: among so many short texts nobody sees where a few are cut.
-    cut = longer_than_the_model(source, texts)
-    whole = reference_scores(source, cut, context=context)
+    cut = longer_than_the_model(source, drawn or texts)
+    # What nobody asks again is not kept.
+    reference = reference_vectors if drawn else cached_reference
+    whole = _scored(source, reference(source, cut, context=context))
     error = _error(_scores_of(program, bundle, cut, whole), whole, spread=_spread(theirs))
     figures = replace(figures, error=max(figures.error or 0.0, error))
     if drawn:
         unknown = drawn if source.head.task == "classes" else _drawn_pairs(drawn)
-        # Never asked again, they are not kept.
         theirs = _scored(source, reference_vectors(source, unknown, context=context))
         error = _error(_scores_of(program, bundle, unknown, theirs), theirs)
         figures = replace(figures, drawn_error=error)
     if source.head.task == "classes":
         return figures
-    return replace(figures, same_pairs=_compare_pairs(program, bundle, source, texts))
+    return replace(
+        figures, same_pairs=_compare_pairs(program, bundle, source, texts, SEED if seed is None else seed)
+    )
 
 
 def scores_of(
@@ -162,10 +166,12 @@ def _scores_of(
 
 
 @panics_reported()
-def _compare_pairs(program: ScoringProgram, bundle: Bundle, source: ModelSource, texts: Sequence[str]) -> int:
+def _compare_pairs(
+    program: ScoringProgram, bundle: Bundle, source: ModelSource, texts: Sequence[str], seed: int
+) -> int:
     """How many pairs were tokenized alike; raises ``VerificationError`` with the first that was not."""
     reference = Tokenizer.from_str(minimal_json(source))
-    strange = [*texts, *fuzz_texts_for(reference, TOKEN_PAIRS, seed=SEED)]
+    strange = [*texts, *fuzz_texts_for(reference, TOKEN_PAIRS, seed=seed)]
     pairs = list(zip(strange[:TOKEN_PAIRS], reversed(strange), strict=False))
     reference.enable_truncation(source.max_length)
     found = program.pair_tokens(bundle, pairs)

@@ -12,13 +12,19 @@ LONGEST = 1024
 
 
 def long_texts(source: ModelSource, texts: Sequence[str]) -> tuple[str, ...]:
-    """Made of ``texts``, each beginning at another: of 2, 3 and 4 times as many tokens as the model takes, at least."""
-    wanted = [times * source.max_length for times in TIMES] if source.max_length <= LONGEST else [LONGEST - 1]
+    """Made of ``texts``, each beginning at another: of 2, 3 and 4 times as many tokens as the model takes, at least, or one of ``tokens_of_long``."""
+    shorter = tokens_of_long(source)
+    wanted = [shorter] if shorter else [times * source.max_length for times in TIMES]
     tokenizer = load_tokenizer(source)
     tokenizer.no_truncation()
     lengths = [len(each.ids) for each in tokenizer.encode_batch(list(texts), add_special_tokens=False)]
     starts = [at * len(texts) // len(wanted) for at in range(len(wanted))]
     return tuple(_joined(texts, lengths, start, tokens) for start, tokens in zip(starts, wanted, strict=True))
+
+
+def tokens_of_long(source: ModelSource) -> int:
+    """Tokens of the longest text where the model takes more, else 0."""
+    return LONGEST - 1 if source.max_length > LONGEST else 0
 
 
 def _joined(texts: Sequence[str], lengths: Sequence[int], start: int, tokens: int) -> str:
