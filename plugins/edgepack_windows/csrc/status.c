@@ -22,7 +22,7 @@ static void fill(struct kstat *status, const FileInfo *info) {
 	status->st_atime_sec = status->st_ctime_sec = status->st_mtime_sec;
 }
 
-static long of_handle(Handle handle, struct kstat *status) {
+static long of_handle(Handle handle, struct kstat *status, int follow) {
 	FileInfo info;
 	memset(status, 0, sizeof *status);
 	uint32_t type = win32.GetFileType(handle);
@@ -36,7 +36,8 @@ static long of_handle(Handle handle, struct kstat *status) {
 		return type == TYPE_DISK ? 0 : -EBADF;
 	}
 	fill(status, &info);
-	if (info.attributes & ATTRIBUTE_REPARSE && !(info.attributes & ATTRIBUTE_DIRECTORY)) status->st_mode = S_IFLNK | 0777;
+	// A file that is kept in another way (deduplicated, in a cloud) has the attribute, too, where it is followed.
+	if (!follow && info.attributes & ATTRIBUTE_REPARSE && !(info.attributes & ATTRIBUTE_DIRECTORY)) status->st_mode = S_IFLNK | 0777;
 	return 0;
 }
 
@@ -49,12 +50,12 @@ long __status_of(const char *path, void *status, int follow) {
 	failure = __failed();
 	__free_block(wide);
 	if (handle == (Handle)-1) return failure;
-	failure = of_handle(handle, status);
+	failure = of_handle(handle, status, follow);
 	win32.CloseHandle(handle);
 	return failure;
 }
 
 long __status_of_file(int file, void *status) {
 	Handle handle = __file_handle(file);
-	return handle == (Handle)-1 ? -EBADF : of_handle(handle, status);
+	return handle == (Handle)-1 ? -EBADF : of_handle(handle, status, 1);
 }

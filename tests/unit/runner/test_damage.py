@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -222,6 +223,41 @@ def test_a_listed_file_out_of_the_bundle_is_damage(copy: Path, name: str) -> Non
     done = run_program(copy, "--check")
     assert done.returncode == 4
     assert complaint(done)[0].endswith("secret is no file of the bundle")
+
+
+def _a_link_to_a_device(place: Path) -> None:
+    place.symlink_to("/dev/zero")
+
+
+def _holes(place: Path) -> None:
+    place.touch()
+    os.truncate(place, 1 << 40)
+
+
+@pytest.mark.parametrize("lay", [_a_link_to_a_device, os.mkfifo, _holes])
+@pytest.mark.parametrize("what", ["manifest", "tokenizer", "library"])
+def test_what_is_no_file_or_has_no_end_is_refused_at_once(
+    native_sample: Path, tmp_path: Path, what: str, lay: Callable[[Path], None]
+) -> None:
+    """It took all memory, or was waited for; the manifest of a bundle that has to be signed, too."""
+    copy = Path(shutil.copytree(native_sample, tmp_path / "bundle", symlinks=True))
+    name = "manifest.json" if what == "manifest" else FILES[what](copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    for file in manifest["files"]:
+        if file["path"] == name:
+            file["size"] = 0
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    (copy / name).unlink()
+    lay(copy / name)
+    done = subprocess.run(
+        [*command_of(copy), "--check"],
+        capture_output=True,
+        check=False,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)),
+    )
+    assert done.returncode == 4, done.stderr
+    assert name in complaint(done)[0]
 
 
 @pytest.mark.sample(1)

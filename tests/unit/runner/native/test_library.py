@@ -331,6 +331,31 @@ def test_a_bundle_that_is_not_signed_with_the_key_is_refused(copy: Path, tmp_pat
     ], done.stderr
 
 
+@pytest.mark.parametrize("kind", ["a device", "a pipe", "holes", "values"])
+def test_a_manifest_without_end_is_refused_before_its_signature(
+    copy: Path, tmp_path: Path, kind: str
+) -> None:
+    """It took all memory of the host's process, or held it."""
+    key_in(tmp_path)
+    manifest = copy / "manifest.json"
+    manifest.unlink()
+    if kind == "a device":
+        manifest.symlink_to("/dev/zero")
+    elif kind == "a pipe":
+        os.mkfifo(manifest)
+    else:
+        manifest.write_text("[" + "0," * (6 << 20) + "0]" if kind == "values" else "")
+        os.truncate(manifest, manifest.stat().st_size or 1 << 40)
+    script = (
+        "import resource, signal\nsignal.alarm(60)\nresource.setrlimit(resource.RLIMIT_DATA, (500 << 20,) * 2)\n"
+        f"try:\n    edgepack_bundle.Bundle({str(copy)!r}, public_key=open({str(tmp_path / 'key.pub')!r}).read())\n"
+        "except edgepack_bundle.EmbedError as error:\n    print(error.code, error)"
+    )
+    done = python(copy, script)
+    words = "is damaged: too many values" if kind == "values" else "cannot read"
+    assert done.stdout.startswith("4 ") and words in done.stdout, (done.returncode, done.stderr)
+
+
 def test_a_file_is_read_again_only_where_it_changed(copy: Path) -> None:
     """``once`` knows a file by inode, size and times; ``size`` looks at no content."""
     script = (

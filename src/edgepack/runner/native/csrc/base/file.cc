@@ -95,16 +95,18 @@ int File::open(const std::string &path) {
         }
         if (path.find(INSIDE) == 0) return open_member(INSIDE, path.substr(sizeof INSIDE));
     }
-    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor_ < 0) {
+    struct stat status;
+    if (stat(path.c_str(), &status)) {
         const int failure = errno;
         std::string holder, name;
         return split(path, holder, name) ? open_member(holder, name) : failure;
     }
-    struct stat status;
-    if (fstat(descriptor_, &status)) return errno;
+    // Before it is opened: that would wait for a pipe, and starts some devices.
+    if (!S_ISREG(status.st_mode)) return EINVAL;
+    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor_ < 0 || fstat(descriptor_, &status)) return errno;
     size_ = uint64_t(status.st_size);
-    return S_ISDIR(status.st_mode) ? EISDIR : 0;
+    return 0;
 }
 
 int File::open_member(const std::string &holder, const std::string &name) {
@@ -117,7 +119,6 @@ int File::open_member(const std::string &holder, const std::string &name) {
         first = std::min(first, each.local);
         if (!named && each.name == name) found = each, named = true;
     }
-    member_ = true;
     if (name == PROGRAMS[0] || name == PROGRAMS[1]) {
         size_ = first;
         return 0;
@@ -147,24 +148,10 @@ bool File::read(uint64_t place, void *to, size_t size) const {
 }
 
 int size_of(const std::string &path, uint64_t &size) {
-    struct stat status;
-    if (LINKED && path.find(INSIDE) == 0) {
-        File file;
-        const int failure = file.open(path);
-        size = file.size();
-        return failure;
-    }
-    if (stat(path.c_str(), &status) == 0) {
-        size = uint64_t(status.st_size);
-        return 0;
-    }
-    const int failure = errno;
-    std::string holder, name;
-    if (!split(path, holder, name)) return failure;
     File file;
-    const int member = file.open(path);
+    const int failure = file.open(path);
     size = file.size();
-    return member;
+    return failure;
 }
 
 std::vector<std::string> members_of(const std::string &holder) {

@@ -16,15 +16,14 @@ public:
     File(const File &) = delete;
     File &operator=(const File &) = delete;
     ~File();
-    // 0, or errno.
+    // 0, or errno; of what is no file but a pipe or a device, EINVAL.
     int open(const std::string &path);
     // False where there are not so many bytes from a place on.
     bool read(uint64_t place, void *to, size_t size) const;
-    // What has it, and where in that it begins; a whole file's size is none that a reader could go by.
+    // What has it, and where in that it begins.
     int descriptor() const { return descriptor_; }
     uint64_t start() const { return start_; }
     uint64_t size() const { return size_; }
-    bool is_member() const { return member_; }
     // What is linked in: its bytes, in memory; NULL for a file.
     const uint8_t *linked() const {
         return LINKED && descriptor_ == IN_MEMORY ? reinterpret_cast<const uint8_t *>(start_) : nullptr;
@@ -36,10 +35,9 @@ private:
 
     int descriptor_ = -1;
     uint64_t start_ = 0, size_ = 0;
-    bool member_ = false;
 };
 
-// Its size, without opening what is no member; 0, or errno.
+// Its size; 0, or errno.
 int size_of(const std::string &path, uint64_t &size);
 // The names of all members, without that of the program before them; empty where a file has none.
 std::vector<std::string> members_of(const std::string &holder);

@@ -11,30 +11,24 @@
 
 #include "base/file.h"
 #include "base/sha256.h"
-#include "base/stream.h"
 #include "encoder/encoder.h"
 
 namespace embed {
 
 namespace {
 
-template <class Take> int read_all(const std::string &path, Take take) {
+// Bytes, as edgepack's verifier has it, and values.
+constexpr size_t MOST_OF_MANIFEST = 16 << 20, MOST_VALUES = 1 << 20;
+
+template <class Take> int read_all(const std::string &path, uint64_t most, Take take) {
     File file;
     if (int failure = file.open(path)) return failure;
-    if (const uint8_t *bytes = file.linked()) {
-        take(reinterpret_cast<const char *>(bytes), size_t(file.size()));
-        return 0;
-    }
-    // What is no member may be a pipe.
-    if (file.is_member() && lseek(file.descriptor(), off_t(file.start()), SEEK_SET) < 0) return errno;
-    uint64_t left = file.is_member() ? file.size() : UINT64_MAX;
+    if (file.size() > most) return EFBIG;
     std::vector<char> chunk(1 << 16);
-    ssize_t size = 1;
-    while (left && size) {
-        size = read_some(file.descriptor(), chunk.data(), size_t(std::min<uint64_t>(left, chunk.size())));
-        if (size < 0) return errno;
-        take(chunk.data(), size_t(size));
-        left -= uint64_t(size);
+    for (uint64_t place = 0; place < file.size(); place += chunk.size()) {
+        const size_t size = size_t(std::min<uint64_t>(file.size() - place, chunk.size()));
+        if (!file.read(place, chunk.data(), size)) return EIO;
+        take(chunk.data(), size);
     }
     return 0;
 }
@@ -73,11 +67,8 @@ Error says_not(const std::string &what) { return fail(BUNDLE, "manifest.json lac
 
 Error read_file(const std::string &path, std::string &content, size_t most) {
     content.clear();
-    struct stat status;
-    int failure = EFBIG;
-    if (most == SIZE_MAX || stat(path.c_str(), &status) ||
-        (S_ISREG(status.st_mode) && uint64_t(status.st_size) <= most))
-        failure = read_all(path, [&](const char *data, size_t size) { content.append(data, size); });
+    const int failure =
+        read_all(path, most, [&](const char *data, size_t size) { content.append(data, size); });
     return failure ? fail(BUNDLE, "cannot read " + path + ": " + strerror(failure), COPY_AGAIN) : Error{};
 }
 
@@ -107,7 +98,7 @@ Error Bundle::open(const std::string &folder) {
 
 Error Bundle::read_manifest() {
     std::string path = directory + "/manifest.json", content, message;
-    if (Error error = read_file(path, content)) {
+    if (Error error = read_file(path, content, MOST_OF_MANIFEST)) {
         error.hint =
             "the program must stay in the folder of its bundle; one that is a file with it has to be whole";
         return error;
@@ -116,7 +107,7 @@ Error Bundle::read_manifest() {
     digest.update(reinterpret_cast<const uint8_t *>(content.data()), content.size());
     manifest_digest = digest.finish();
     size_t position = 0;
-    if (!parse_json(content, manifest, message, position))
+    if (!parse_json(content, manifest, message, position, MOST_VALUES))
         return fail(BUNDLE,
                     path + " is damaged: " + message + " at character " + std::to_string(position + 1),
                     COPY_AGAIN);
@@ -249,7 +240,7 @@ Error Bundle::check_content(const Json &entry) const {
     Sha256 digest;
     if (mode && mode->text == "link") return check_link(entry);
     if (Error error = check_size(entry, path)) return error;
-    int failure = read_all(path, [&](const char *data, size_t size) {
+    int failure = read_all(path, UINT64_MAX, [&](const char *data, size_t size) {
         digest.update(reinterpret_cast<const uint8_t *>(data), size);
     });
     if (failure) return fail(BUNDLE, "cannot read " + path + ": " + strerror(failure), COPY_AGAIN);

@@ -48,6 +48,6 @@ private:
 };
 
 // The whole of a file that has no more than `most` bytes; a code of 4.
-Error read_file(const std::string &path, std::string &content, size_t most = SIZE_MAX);
+Error read_file(const std::string &path, std::string &content, size_t most = 1 << 28);
 
 }  // namespace embed

@@ -1,4 +1,5 @@
 // `embed search --polite`: makes vectors when nothing else wants the processor, and not while the machine is on battery.
+#include <algorithm>
 #include <ctime>
 #include <dirent.h>
 #include <mutex>
@@ -6,8 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/stream.h"
 #include "base/text.h"
-#include "embedder/bundle.h"
 #include "features/feature.h"
 #include "program/options.h"
 #include "program/reading.h"
@@ -23,8 +25,10 @@ constexpr int LEAST = 19, IDLE = 5, THIS_THREAD = 1, IDLE_READING = 3 << 13;
 std::string supplies;
 
 std::string word(const std::string &path) {
-    std::string content;
-    return read_file(path, content) ? "" : std::string(stripped(content));
+    File file;
+    char content[64];  // less than the system says that the file has
+    const ssize_t size = file.open(path) ? 0 : read_some(file.descriptor(), content, sizeof content);
+    return std::string(stripped({content, size_t(std::max<ssize_t>(size, 0))}));
 }
 
 // Whether a battery gives power and nothing else does; not where the system does not tell. That of a mouse is none.
