@@ -4,6 +4,7 @@ import edgepack.EmbedException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Path;
+import java.util.AbstractList;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
@@ -57,6 +58,23 @@ public final class Main {
         // As in other languages: half a surrogate pair is U+FFFD.
         if (!bits(bundle.embed(List.of("a \ud800 cat"))).equals(bits(bundle.embed(List.of("a \ufffd cat"))))) {
             throw new AssertionError("half a character is another one");
+        }
+        // As where another thread takes texts out of it: that ended the process.
+        List<String> shrinking = new AbstractList<>() {
+            private int asked = 3;
+
+            @Override
+            public int size() {
+                return Math.max(asked--, 1);
+            }
+
+            @Override
+            public String get(int at) {
+                return texts.get(0);
+            }
+        };
+        if (bundle.embed(shrinking).length > 3) {
+            throw new AssertionError("more texts than there were");
         }
         bundle.close();
         bundle.close();

@@ -30,6 +30,23 @@ console.log(nowhere instanceof Error, nowhere.code);
 // As readFileSync gives it, and process.env what was never set.
 for (const publicKey of [Buffer.from("key"), undefined, null, 1])
   if (!(refused(folder, { publicKey }) instanceof TypeError)) throw new Error(`opened with ${publicKey} as a key`);
+class Config {
+  get publicKey() {
+    return Buffer.from("key");
+  }
+}
+let asked = 0;
+const changing = { get publicKey() { return asked++ ? undefined : "key"; } };
+for (const options of [new Config(), Object.create({ publicKey: Buffer.from("key") })])
+  if (!(refused(folder, options) instanceof TypeError)) throw new Error("opened with an inherited Buffer as a key");
+if (!(refused(folder, changing) instanceof Error) || asked !== 1) throw new Error("a key was asked for more than once");
+if (!(refused(`${folder}\0`, { library: `${folder}/lib/libembed.so` }) instanceof Error)) throw new Error("a path was cut at a NUL");
+try {
+  new Bundle({});
+  throw new Error("opened by nobody");
+} catch (error) {
+  if (error.code !== 2) throw error;
+}
 for (const threads of [2 ** 32, -1, 0.5])
   if (!(refused(folder, { threads }) instanceof RangeError)) throw new Error(`opened with ${threads} threads`);
 console.log((await bundle.embed([])).length);

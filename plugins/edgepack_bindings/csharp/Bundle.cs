@@ -87,10 +87,10 @@ public sealed class Bundle : IDisposable
     /// <summary>A vector for each text, in their order.</summary>
     public float[][] Embed(IReadOnlyList<string> texts)
     {
-        var numbers = new float[texts.Count * Dimension];
-        using var given = new Texts(texts);
-        Call((opened, message) => functions.Texts(opened, given.Starts, given.Lengths, (nuint)texts.Count, numbers, message, MessageSize));
-        var rows = new float[texts.Count][];
+        using var given = new Texts(new List<string>(texts).ToArray()); // another thread may change the list meanwhile
+        var numbers = new float[given.Starts.Length * Dimension];
+        Call((opened, message) => functions.Texts(opened, given.Starts, given.Lengths, (nuint)given.Starts.Length, numbers, message, MessageSize));
+        var rows = new float[given.Starts.Length][];
         for (int row = 0; row < rows.Length; row++) rows[row] = numbers[(row * Dimension)..((row + 1) * Dimension)];
         return rows;
     }
@@ -161,12 +161,12 @@ public sealed class Bundle : IDisposable
     {
         private readonly GCHandle pinned;
 
-        public Texts(IReadOnlyList<string> texts)
+        public Texts(string[] texts)
         {
-            Starts = new IntPtr[texts.Count];
-            Lengths = new nuint[texts.Count];
+            Starts = new IntPtr[texts.Length];
+            Lengths = new nuint[texts.Length];
             var bytes = new MemoryStream();
-            for (int at = 0; at < texts.Count; at++)
+            for (int at = 0; at < texts.Length; at++)
             {
                 byte[] text = Encoding.UTF8.GetBytes(texts[at]);
                 Lengths[at] = (nuint)text.Length;
@@ -175,7 +175,7 @@ public sealed class Bundle : IDisposable
             bytes.WriteByte(0);
             pinned = GCHandle.Alloc(bytes.ToArray(), GCHandleType.Pinned);
             IntPtr place = pinned.AddrOfPinnedObject();
-            for (int at = 0; at < texts.Count; at++)
+            for (int at = 0; at < texts.Length; at++)
             {
                 Starts[at] = place;
                 place += (int)Lengths[at];

@@ -48,15 +48,21 @@ static napi_value open_bundle(napi_env env, napi_callback_info info) {
     size_t count = 8, length;
     char *texts[4], message[MESSAGE];
     int64_t numbers[4] = {0};
+    const char *wrong = NULL;
     napi_get_cb_info(env, info, &count, words, NULL, NULL);
     for (int at = 0; at < 4; at++) {
+        int type = UNDEFINED;
+        napi_typeof(env, words[at], &type);
         texts[at] = text_of(env, words[at], &length);
+        // A key that is no text is not "no key".
+        if (!texts[at] && type != UNDEFINED) wrong = type == STRING ? "out of memory" : "what a bundle is opened with is no text";
+        else if (texts[at] && strlen(texts[at]) != length) wrong = "what a bundle is opened with has a NUL";
         napi_get_value_int64(env, words[at + 4], &numbers[at]);
     }
-    int code;
-    Opened *opened = open_library(texts[0], texts[1], texts[2], texts[3], numbers, &code, message);
+    int code = 2;
+    Opened *opened = wrong ? NULL : open_library(texts[0], texts[1], texts[2], texts[3], numbers, &code, message);
     if (code)
-        refuse(env, code, message);
+        refuse(env, code, wrong ? wrong : message);
     else
         napi_create_external(env, opened, NULL, NULL, &made);
     for (int at = 0; at < 4; at++) free(texts[at]);
@@ -170,6 +176,7 @@ static napi_value dimension(napi_env env, napi_callback_info info) {
     size_t count = 1;
     napi_get_cb_info(env, info, &count, words, NULL, NULL);
     const Opened *opened = opened_of(env, words[0]);
+    if (!opened) return refuse(env, 2, "a bundle is opened by Bundle.open");
     napi_create_double(env, (double)opened->dimension(opened->bundle), &made);
     return made;
 }

@@ -12,11 +12,13 @@ typedef int napi_status;
 typedef napi_value (*napi_callback)(napi_env, napi_callback_info);
 typedef void (*napi_finalize)(napi_env, void *data, void *hint);
 
+enum { UNDEFINED = 0, STRING = 4 };
 enum { FLOAT32_ARRAY = 7, UINT32_ARRAY = 6 };
 
 napi_status napi_get_cb_info(napi_env, napi_callback_info, size_t *count, napi_value *words, napi_value *self, void **data);
 napi_status napi_create_function(napi_env, const char *name, size_t length, napi_callback, void *data, napi_value *made);
 napi_status napi_set_named_property(napi_env, napi_value object, const char *name, napi_value value);
+napi_status napi_typeof(napi_env, napi_value, int *type);
 napi_status napi_get_value_string_utf8(napi_env, napi_value, char *text, size_t room, size_t *length);
 napi_status napi_get_value_int64(napi_env, napi_value, int64_t *number);
 napi_status napi_get_value_external(napi_env, napi_value, void **data);

@@ -79,10 +79,11 @@ public final class Bundle implements AutoCloseable {
 
     /** A vector for each text, in their order. */
     public float[][] embed(List<String> texts) {
-        byte[][] raw = new byte[texts.size()][];
-        int at = 0;
-        for (String text : texts) {
-            raw[at++] = bytes(text);
+        // Another thread may change the list meanwhile.
+        String[] taken = texts.toArray(new String[0]);
+        byte[][] raw = new byte[taken.length][];
+        for (int at = 0; at < taken.length; at++) {
+            raw[at] = bytes(taken[at]);
         }
         float[][] rows = new float[raw.length][dimension];
         long open = held();

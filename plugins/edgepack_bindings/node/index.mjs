@@ -25,14 +25,15 @@ export class Bundle {
 
   /** Opens a bundle's folder, by default that of this package. The library stays loaded when the bundle is closed. */
   static open(folder = OWN, options = {}) {
-    const library = options.library ?? join(folder, "lib", "libembed.so");
+    // Each is read once, wherever the options have it from: a class, or defaults.
+    const { library, prefix, publicKey } = options;
     const numbers = NUMBERS.map((name) => options[name] ?? 0);
     for (const number of numbers)
       if (!Number.isInteger(number) || number < 0 || number > 0x7fffffff) throw new RangeError(`${number} is no number of anything`);
     // A Buffer, or a variable that was never set, is not "no key".
-    for (const name of ["prefix", "publicKey"])
-      if (Object.hasOwn(options, name)) checked(options[name], name);
-    return new Bundle(native.open(library, folder, options.prefix, options.publicKey, ...numbers));
+    if ("prefix" in options) checked(prefix, "prefix");
+    if ("publicKey" in options) checked(publicKey, "publicKey");
+    return new Bundle(native.open(library ?? join(folder, "lib", "libembed.so"), folder, prefix, publicKey, ...numbers));
   }
 
   /** Of a text its vector, a Float32Array; of an array of texts an array of them. */
