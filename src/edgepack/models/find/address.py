@@ -93,7 +93,7 @@ def _archive(url: str, sha256: str | None, context: BuildContext) -> RemoteModel
         if sha256:
             fetch_file(url, sha256=sha256, context=context).replace(destination)
         else:
-            download(url, destination, progress=context.progress)
+            _fetch(url, "", seen, destination, context)
 
     return RemoteModel(
         name=_stem(name),
@@ -135,7 +135,7 @@ def _folder(
         )
 
     def fetch(file: str, destination: Path) -> None:
-        _fetch(base, file, destination, context)
+        _fetch(base, file, seen, destination, context)
 
     return RemoteModel(
         name=name,
@@ -172,15 +172,26 @@ def _all_seen(base: str, names: Iterable[str], context: BuildContext) -> dict[st
     return seen | (_seen(base, sorted(named), context) if named else {})
 
 
-def _fetch(base: str, name: str, destination: Path, context: BuildContext) -> None:
+def _fetch(base: str, name: str, seen: Mapping[str, str], destination: Path, context: BuildContext) -> None:
+    """One file. Raises ``DownloadError`` where it is another than was seen, which does not fit the files beside it."""
     download(_join(base, name), destination, most=most_of(name), progress=context.progress)
+    # Asked anew: a file may change while it is sent. One that was not seen (a graph's data) is of the version of those that were.
+    wanted = {name: seen[name]} if name in seen else seen
+    before = {_join(base, each): validator for each, validator in wanted.items()}
+    now = http.probe(before)
+    for url, validator in before.items():
+        if url not in now or now[url].validator not in ("", validator):
+            raise DownloadError(
+                f"{http.redacted(url)} was changed while the model was fetched",
+                hint="try again when all of its files are of one version",
+            )
 
 
 def _read(base: str, name: str, validator: str, context: BuildContext) -> Path:
     """One of the files that name others, kept for as long as it is the same."""
 
     def make(folder: Path) -> None:
-        _fetch(base, name, folder / name, context)
+        _fetch(base, name, {name: validator}, folder / name, context)
 
     inputs = {"url": _join(base, name), "validator": validator}
     return context.store.cached("addresses", inputs, make) / name

@@ -8,7 +8,7 @@ import pytest
 import zstandard
 from tests.support.checkpoints import older_files
 from tests.support.damage import REMEMBERED, damage
-from tests.support.serving import Reply, Server, file, page, status
+from tests.support.serving import Asked, Reply, Server, file, page, status
 from tests.support.tiny import (
     WORDS,
     add_dense,
@@ -209,6 +209,33 @@ def test_a_folder_that_changed_is_fetched_again(server: Server, model: Path, onl
     write_json(model / "sentence_bert_config.json", {"max_seq_length": 16})
     put(server, model, "/m")
     assert ingest(url, context=online).max_length == 16
+
+
+@pytest.mark.parametrize("during", ["tokenizer.json", "onnx/model.onnx", "onnx/model.onnx_data"])
+def test_a_folder_that_changes_while_it_is_fetched_is_refused(
+    server: Server, model: Path, online: HostContext, during: str
+) -> None:
+    """The tokenizer of one version and the weights of another were verified, and kept under the name of the first."""
+    (model / "model.safetensors").unlink()
+    write_onnx(model / "onnx" / "model.onnx", external="model.onnx_data")
+    (model / "onnx" / "model.onnx_data").write_bytes(b"\0" * 320)
+    url = put(server, model, "/m")
+    (before,) = server.behaviours[f"/m/{during}"]
+
+    def publish(asked: Asked) -> Reply:
+        if asked.method == "GET":
+            with (model / "tokenizer.json").open("a") as stream:
+                stream.write("\n")
+            (model / "onnx" / "model.onnx_data").write_bytes(b"\1" * 320)
+            write_onnx(model / "onnx" / "model.onnx", external="model.onnx_data", dimension="d")
+            put(server, model, "/m")
+        return before(asked)
+
+    server.on(f"/m/{during}", publish)
+    error = refused(url, online)
+    assert isinstance(error, DownloadError)
+    assert error.message.endswith(" was changed while the model was fetched")
+    assert ingest(url, context=online).directory.is_dir(), "the new one, whole"
 
 
 def test_a_graph_beside_its_tokenizer(server: Server, tmp_path: Path, online: HostContext) -> None:
