@@ -212,10 +212,11 @@ def _token_ids(document: Document, texts: Sequence[str]) -> Iterator[list[int]]:
     """The ids that a tokenizer.json gives each text."""
     with panics_reported():
         tokenizer = Tokenizer.from_str(json.dumps(document))
-        for start in range(0, len(texts), TEXTS_AT_ONCE):
-            yield from (
-                each.ids for each in tokenizer.encode_batch_fast(texts[start : start + TEXTS_AT_ONCE])
-            )
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        some = texts[start : start + TEXTS_AT_ONCE]
+        with panics_reported(letters=sum(map(len, some))):
+            found = tokenizer.encode_batch_fast(some)
+        yield from (each.ids for each in found)
 
 
 def _is_elementary(token: str) -> bool:

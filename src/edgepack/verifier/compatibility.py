@@ -1,14 +1,17 @@
 """Whether a runtime that is already out there runs a model, found by trying, in a process that has nothing else."""
 
 import json
+import math
 import platform
 import re
+import signal
 import sys
 from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, ToolError
 from edgepack.files.elf import architecture
+from edgepack.models.ort.processor_time import Allowance, model_bytes, too_long
 from edgepack.models.ort.releases import writers_of
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.records.operators import Operator
@@ -54,7 +57,7 @@ def try_model(library: Path, model: Path, *, context: BuildContext) -> Fit:
     """Load a model on a library, and on what is left of the model find out what else is missing.
 
     Raises ``BundleError`` for a file that is not an ONNX Runtime, or not one for this machine, and ``ModelError`` for
-    a file that is not a model.
+    a file that is not a model, or that computes for too long.
     """
     _require_loadable(library)
     in_ort_format = model.suffix == ".ort"
@@ -100,6 +103,7 @@ def _require_loadable(library: Path) -> None:
 
 def _try(library: Path, model: Path, context: BuildContext) -> dict[str, object]:
     """Answer of a process that loads and runs the model; how it ended when it was killed."""
+    seconds = math.ceil(Allowance(model_bytes(model)).left)
     script = context.work_dir / "fits.py"
     script.write_text(_SCRIPT)
     output = context.work_dir / "fits.txt"
@@ -113,9 +117,12 @@ def _try(library: Path, model: Path, context: BuildContext) -> dict[str, object]
     ]
     died = ""
     try:
-        context.run(["env", "-i", "sh", "-c", 'out=$1; shift; exec "$@" > "$out"', "sh", output, *words])
+        within = f'ulimit -S -t {seconds}; out=$1; shift; exec "$@" > "$out"'
+        context.run(["env", "-i", "sh", "-c", within, "sh", output, *words])
     except ToolError as error:
         died = error.message
+        if died.startswith(f"env was ended by signal {signal.SIGXCPU.value}"):
+            raise too_long(model.name) from error
     said: dict[str, object] = {}
     for line in output.read_text().splitlines():
         if line.startswith("{"):

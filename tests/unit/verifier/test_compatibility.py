@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 from edgepack.errors import BundleError, ModelError
 from edgepack.models.ort.convert import convert_to_ort
+from edgepack.models.ort.processor_time import VARIABLE
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.plugins.context import HostContext
 from edgepack.verifier import compatibility
@@ -192,3 +193,34 @@ def test_a_library_that_ends_the_process_is_said(
         BundleError, match=r"the process that loads it (was ended by signal 6|failed with exit code 134)"
     ):
         try_model(library, models[0], context=context)
+
+
+def test_a_model_that_computes_for_hours_is_ended(
+    stock: Path, tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "0.5")
+    info, node = helper.make_tensor_value_info, helper.make_node
+    body = helper.make_graph(
+        [node("Identity", ["on"], ["still"]), node("Add", ["x", "x"], ["more"])],
+        "body",
+        [
+            info("at", TensorProto.INT64, []),
+            info("on", TensorProto.BOOL, []),
+            info("x", TensorProto.INT64, None),
+        ],
+        [info("still", TensorProto.BOOL, []), info("more", TensorProto.INT64, None)],
+    )
+    times = helper.make_tensor("times", TensorProto.INT64, [], [2**62])
+    on = helper.make_tensor("always", TensorProto.BOOL, [], [True])
+    ids = info("input_ids", TensorProto.INT64, [None, None])
+    graph = helper.make_graph(
+        [node("Loop", ["times", "always", "input_ids"], ["y"], body=body)],
+        "endless",
+        [ids],
+        [info("y", TensorProto.INT64, None)],
+        initializer=[times, on],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(tmp_path / "endless.onnx"))
+    with pytest.raises(ModelError, match=r"endless\.onnx computes for longer than a model of its size"):
+        try_model(stock, tmp_path / "endless.onnx", context=context)

@@ -1,4 +1,4 @@
-"""Limits of the processor time that a graph takes in this process: a stranger's may ask for hours in some hundred bytes.
+"""Limits of the processor time that a model takes in this process: a stranger's may ask for hours in some hundred bytes.
 
 It is processor time, so that a busy machine takes no more of it, and that of the thread that asks: ONNX Runtime computes in
 it as well as in threads of its own, and it waits for those without rest. What else the process does is not counted.
@@ -29,6 +29,8 @@ SECONDS = 600.0
 """For what does not grow with the model."""
 PER_BYTE = 1e-7
 """Seconds to read, fold and optimize a byte of a model: 800 for one of 8 GB."""
+PER_LETTER = 2e-5
+"""Seconds to make tokens; published tokenizers take a thirtieth."""
 PER_BYTE_AND_TOKEN = 4e-9
 """Seconds to compute: float32 weights take half an operation each byte and token, and ALBERT's, which twelve layers share, four times as many. The slowest
 machine that ran one did some 5·10^9 in a second."""
@@ -47,6 +49,10 @@ class Allowance:
         self._bytes = model_bytes
         self.left = _base() + PER_BYTE * model_bytes
 
+    def for_letters(self, letters: int) -> None:
+        """Allow for a tokenizer's work on so many letters."""
+        self.left += PER_LETTER * letters
+
     def for_tokens(self, tokens: int) -> None:
         """Allow for a run on so many tokens, those of padding among them."""
         self.left += PER_BYTE_AND_TOKEN * self._bytes * tokens
@@ -58,11 +64,7 @@ def limited_time(name: str, allowance: Allowance) -> Iterator[None]:
 
     Where it passes within one call that does not return, the process is ended, with the same words.
     """
-    start = time.thread_time()
-    error = ModelError(
-        f"{name} computes for longer than a model of its size",
-        hint=f"its graph may ask for much in few bytes; if the model can be trusted, set {VARIABLE}={10 * SECONDS:.0f}",
-    )
+    start, error = time.thread_time(), too_long(name)
     number = next(_numbers)
     say = f"error: {foreign(error.message)}\nhint: {error.hint}"
     thread = get_native_id()
@@ -74,6 +76,14 @@ def limited_time(name: str, allowance: Allowance) -> Iterator[None]:
         allowance.left -= time.thread_time() - start
     if allowance.left < 0:
         raise error
+
+
+def too_long(name: str) -> ModelError:
+    """Error about a model that passes its allowance."""
+    return ModelError(
+        f"{name} computes for longer than a model of its size",
+        hint=f"it may ask for much in few bytes; if the model can be trusted, set {VARIABLE}={10 * SECONDS:.0f}",
+    )
 
 
 @atexit.register

@@ -1,28 +1,45 @@
 """Where the tokenizers library gives up: its Rust code panics, and Python sees an exception that no ``except Exception`` catches, or it ends
-the process where it gets no memory, which a tokenizer.json may need for one word.
+the process where it gets no memory, which a tokenizer.json may need for one word, or takes hours for it.
 """
 
 import base64
 import math
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
+from edgepack.models.ort.processor_time import Allowance, limited_time
 from edgepack.models.read.documents import EDITED
 
 MOST = 256
 """Times; those of published models are below 40, which Unicode's own longest decomposition takes."""
 
 
-@contextmanager
-def panics_reported() -> Iterator[None]:
-    """Raises ``UnsupportedModelError`` for a panic: a regular expression of tokenizer.json that tries too many ways to match.
+PARALLEL = "TOKENIZERS_PARALLELISM"
+_allowed: list[Allowance] = []
+"""What the tokenizer that was read last may still take."""
 
-    Around every call of a model's tokenizer; also a decorator.
+
+def allow_tokenizer() -> None:
+    """Give a tokenizer that is read now, and its further calls, the time of a model that has no graph."""
+    _allowed[:] = [Allowance(0)]
+
+
+@contextmanager
+def panics_reported(letters: int = 0) -> Iterator[None]:
+    """Raises ``UnsupportedModelError`` for a panic: a regular expression of tokenizer.json that tries too many ways to match; ``ModelError`` for
+    one that stays below the library's limit of tries for a place, and takes minutes for each.
+
+    Around every call of a model's tokenizer; also a decorator. ``letters`` are those of many texts, which take longer.
     """
+    if not _allowed:
+        allow_tokenizer()
+    _allowed[0].for_letters(letters)
     try:
-        yield
+        with _in_this_thread(), limited_time("tokenizer.json", _allowed[0]):
+            yield
     except BaseException as error:
         # pyo3 makes the class when it is first needed, and no module has it.
         if type(error).__name__ != "PanicException":
@@ -33,6 +50,19 @@ def panics_reported() -> Iterator[None]:
             hint="a regular expression in its normalizer or pre_tokenizer takes too long for some texts, or a part contradicts another; "
             "ask the model's author for another",
         ) from error
+
+
+@contextmanager
+def _in_this_thread() -> Iterator[None]:
+    """Have the library compute in the thread that asks, whose time is counted."""
+    before = os.environ.get(PARALLEL)
+    os.environ[PARALLEL] = "false"
+    try:
+        yield
+    finally:
+        os.environ.pop(PARALLEL)
+        if before is not None:
+            os.environ[PARALLEL] = before
 
 
 def require_bounded(tokenizer: Mapping[str, Any], name: str) -> None:

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.read.documents import EDITED, flag_of, read_object
 from edgepack.models.read.model_folder import ModelFolder
-from edgepack.models.read.panics import panics_reported, require_bounded
+from edgepack.models.read.panics import allow_tokenizer, panics_reported, require_bounded
 from edgepack.models.read.static import is_static_source
 from edgepack.records.model import ModelSource
 
@@ -76,6 +76,7 @@ def pad_id_of(tokenizer: Tokenizer) -> int:
 
 
 def _parse(text: str, name: str) -> Tokenizer:
+    allow_tokenizer()
     try:
         with panics_reported():
             return Tokenizer.from_str(text)

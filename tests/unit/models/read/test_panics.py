@@ -1,6 +1,7 @@
 """A tokenizer.json with which the tokenizers library gives up in a way that is no ``Exception``."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 from tests.support.tiny import write_json
 
-from edgepack.errors import UnsupportedModelError
+from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.find.source import ingest
-from edgepack.models.read.panics import panics_reported
+from edgepack.models.ort.processor_time import VARIABLE
+from edgepack.models.read import panics
+from edgepack.models.read.panics import PARALLEL, panics_reported
 from edgepack.models.reference import reference_vectors
 from edgepack.plugins.context import HostContext
 from edgepack.runner.frozen.tokenizer import HuggingFaceTokenizer, TokenizerError
@@ -75,6 +78,33 @@ def test_the_command_says_it_in_two_lines(model: Path, tmp_path: Path) -> None:
     assert error.startswith("error: the tokenizers library gave up") and hint.startswith("hint: ")
     assert "Traceback (most recent call last)" not in done.stderr
     assert not list((tmp_path / "dist").glob("*"))
+
+
+@pytest.mark.tools("python")
+def test_one_that_tries_too_few_ways_to_be_given_up_is_ended(model: Path) -> None:
+    """Each match stays below the library's limit, and takes a tenth of a second or more: 4,200 texts took days."""
+    slow = "[^\\n]{0,50}" * 4 + "(?<=\\p{Lu})(?<=\\p{Ll})"
+    split = {"type": "Split", "pattern": {"Regex": slow}, "behavior": "Isolated", "invert": False}
+    spoil(model, pre_tokenizer={"type": "Sequence", "pretokenizers": [split] * 99})
+    done = subprocess.run(
+        [sys.executable, "-m", "edgepack", "quantize", str(model), "--output", str(model.with_name("out"))],
+        env={**os.environ, VARIABLE: "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in (ModelError.exit_code, -9)  # at a call's end, or within it
+    assert "error: tokenizer.json computes for longer than a model of its size\nhint: " in done.stderr
+    assert not model.with_name("out").exists()
+
+
+def test_the_time_of_many_texts_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with panics_reported(letters=10**9):
+        assert os.environ[PARALLEL] == "false"
+    assert PARALLEL not in os.environ and panics._allowed[0].left > 20_000
+    panics.allow_tokenizer()
+    assert panics._allowed[0].left <= 600
 
 
 def test_other_exceptions_stay_what_they_are() -> None:
