@@ -98,7 +98,13 @@ def test_every_exit_code_of_the_program_is_in_its_page() -> None:
 
 READ_BY_OTHERS = {"TMPDIR", "NO_COLOR"}
 """Variables that Python and rich read."""
-NOT_FOR_PEOPLE = {"_EDGEPACK_COMPLETE", "EDGEPACK_COMPLETE", "LD_LIBRARY_PATH", "PYTHONSAFEPATH"}
+NOT_FOR_PEOPLE = {
+    "_EDGEPACK_COMPLETE",
+    "EDGEPACK_COMPLETE",
+    "LD_LIBRARY_PATH",
+    "PYTHONSAFEPATH",
+    "TOKENIZERS_PARALLELISM",
+}
 """What the shell's completion sets, and what is only passed on or set for others."""
 
 
