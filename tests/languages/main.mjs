@@ -1,4 +1,5 @@
 // Says what the binding of Node gives: as tests/e2e/test_apps.py asks of every language.
+import { Worker } from "node:worker_threads";
 import { Bundle } from "./index.mjs";
 
 const [folder, ...texts] = process.argv.slice(2);
@@ -49,6 +50,19 @@ try {
 }
 for (const threads of [2 ** 32, -1, 0.5])
   if (!(refused(folder, { threads }) instanceof RangeError)) throw new Error(`opened with ${threads} threads`);
+// A worker that is ended while it waits for vectors ends alone.
+const waiting = `const { workerData, parentPort } = require("node:worker_threads");
+import("./index.mjs").then(async ({ Bundle }) => {
+  const bundle = Bundle.open(workerData);
+  parentPort.postMessage("open");
+  await bundle.embed(Array(200).fill("a cat and a dog ".repeat(100)));
+});`;
+for (let round = 0; round < 3; round++) {
+  const worker = new Worker(waiting, { eval: true, workerData: folder });
+  await new Promise((resolve, reject) => worker.once("message", resolve).once("error", reject));
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  await worker.terminate();
+}
 console.log((await bundle.embed([])).length);
 const last = bundle.embed(texts);
 await bundle.close();

@@ -98,18 +98,16 @@ static void execute(napi_env env, void *data) {
 static void complete(napi_env env, napi_status status, void *data) {
     Task *task = data;
     napi_value made = NULL, buffer;
+    const size_t numbers = task->vectors ? task->count * task->opened->dimension(task->opened->bundle) : 0;
+    void *bytes;
     if (status || task->code) {
         napi_reject_deferred(env, task->deferred, error_of(env, status ? 1 : task->code, status ? "the process ends" : task->message));
-    } else {
-        if (task->vectors) {
-            const size_t numbers = task->count * task->opened->dimension(task->opened->bundle);
-            void *bytes;
-            napi_create_arraybuffer(env, numbers * sizeof(float), &bytes, &buffer);
-            memcpy(bytes, task->vectors, numbers * sizeof(float));
-            napi_create_typedarray(env, FLOAT32_ARRAY, numbers, buffer, 0, &made);
-        } else {
-            napi_create_double(env, task->similarity, &made);
-        }
+    } else if (!task->vectors) {
+        napi_create_double(env, task->similarity, &made);
+        napi_resolve_deferred(env, task->deferred, made);
+    } else if (!napi_create_arraybuffer(env, numbers * sizeof(float), &bytes, &buffer)) {  // else a worker ends, and nobody waits
+        memcpy(bytes, task->vectors, numbers * sizeof(float));
+        napi_create_typedarray(env, FLOAT32_ARRAY, numbers, buffer, 0, &made);
         napi_resolve_deferred(env, task->deferred, made);
     }
     free_task(env, task);
@@ -161,8 +159,7 @@ static napi_value tokens(napi_env env, napi_callback_info info) {
     }
     if (code) {
         refuse(env, code, *message ? message : "out of memory");
-    } else {
-        napi_create_arraybuffer(env, count * sizeof *ids, &bytes, &buffer);
+    } else if (!napi_create_arraybuffer(env, count * sizeof *ids, &bytes, &buffer)) {
         memcpy(bytes, ids, count * sizeof *ids);
         napi_create_typedarray(env, UINT32_ARRAY, count, buffer, 0, &made);
     }
