@@ -25,6 +25,8 @@ from edgepack.errors import DiskFullError, MissingToolError, ToolError
 log = logging.getLogger(__name__)
 
 LAST_LINES = 20
+LAST = 5.0
+"""Seconds that a program has to end when it is asked to."""
 FETCHER_MEMORY = 4 << 30
 """Bytes of a program that fetches: a page of a few megabytes may unpack to gigabytes."""
 COMPILERS_ERROR = re.compile(r"(\S.*:\d+(:\d+)?|\S*ld(\.\w+)?): (fatal )?error: ")
@@ -126,12 +128,17 @@ def run_program(
 
 @contextmanager
 def _ended(program: "subprocess.Popen[str]") -> Iterator[None]:
-    """End a program where its starter is interrupted, or waits no longer, as ``subprocess.run`` does."""
+    """End a program where its starter is interrupted, or waits no longer: first in words, for it may have to end others."""
     with program:
         try:
             yield
         except BaseException:
-            program.kill()
+            program.terminate()
+            try:
+                with suppress(subprocess.TimeoutExpired):
+                    program.wait(LAST)
+            finally:
+                program.kill()
             raise
 
 

@@ -319,7 +319,9 @@ def masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
             raise
         raise CannotRunHere(error.message) from error
     program = folder / name
-    shutil.copyfile(cpuid_hider(arch, context=context), program.with_name(HIDER))
+    # What is there is the bundle's own file, of which this is a name more.
+    (hider := program.with_name(HIDER)).unlink(missing_ok=True)
+    shutil.copyfile(cpuid_hider(arch, context=context), hider)
     copy = replace(bundle, directory=folder)
     seal(copy)
     return copy
@@ -331,6 +333,7 @@ def _calling(bundle: Bundle, library: str, caller: Path, context: BuildContext) 
     runtime = bundle.manifest["runtime"] or {"library": runner["program"]}
     inside = runtime["library"] == runner["program"]
     folder = linked_copy(bundle, "calling-", context=context)
+    (folder / caller.name).unlink(missing_ok=True)
     shutil.copy(caller, folder / caller.name)
     manifest = {
         **bundle.manifest,

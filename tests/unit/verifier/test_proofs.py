@@ -438,6 +438,17 @@ def test_what_the_program_said_is_passed_on(make: Make, context: HostContext) ->
 
 
 @needs_avx2
+def test_a_name_of_the_bundles_own_is_not_written_through(make: Make, context: HostContext) -> None:
+    """A stranger's bundle had its golden vectors overwritten, and was verified."""
+    bundle = make()
+    (bundle.directory / HIDER).symlink_to("golden.json")
+    before = (bundle.directory / "golden.json").read_bytes()
+    folder = module.masked_copy(bundle, module.unsealed, context).directory
+    assert (bundle.directory / "golden.json").read_bytes() == before
+    assert not (folder / HIDER).is_symlink()
+
+
+@needs_avx2
 def test_what_answers_for_the_processor_lies_in_the_copy_alone(make: Make, context: HostContext) -> None:
     bundle = make()
     folder = module.masked_copy(bundle, module.unsealed, context).directory

@@ -298,19 +298,24 @@ def test_what_a_program_leaves_behind_ends_with_it(run: Run) -> None:
     require_gone(mark)
 
 
-def test_it_dies_with_its_parent(run: Run) -> None:
+@pytest.mark.parametrize("how", ["is killed", "is interrupted, with all of the terminal"])
+def test_it_dies_with_its_parent(run: Run, how: str) -> None:
     mark = f"97{os.getpid()}"
     child = os.fork()
     if child == 0:
+        os.setsid()
         try:
-            run(f"sleep {mark} & sleep {mark}")
+            run(f"setsid sleep {mark} & sleep {mark}")
         finally:
             os._exit(0)
     deadline = time.monotonic() + 30
     while len(processes_with(mark)) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert len(processes_with(mark)) == 2
-    os.kill(child, 9)
+    if how == "is killed":
+        os.kill(child, 9)
+    else:
+        os.killpg(child, 2)
     os.waitpid(child, 0)
     require_gone(mark)
 

@@ -40,15 +40,21 @@ def free() -> int:
 
 def _memory(key: str) -> int:
     """Bytes."""
-    said = _of_the_kernel("/proc/meminfo").splitlines()
-    return next(int(line.split()[1]) << 10 for line in said if line.startswith(f"{key}:"))
+    for line in _of_the_kernel("/proc/meminfo").splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1]) << 10
+    raise _unknown(f"/proc/meminfo has no {key}")
 
 
 def _of_the_kernel(file: str) -> str:
     try:
         return Path(file).read_text()
     except OSError as error:
-        raise EdgepackError(
-            f"the memory that is free is not known: {file}: {error.strerror}",
-            hint="models are run within a limit of memory: mount /proc",
-        ) from error
+        raise _unknown(f"{file}: {error.strerror}") from error
+
+
+def _unknown(why: str) -> EdgepackError:
+    return EdgepackError(
+        f"the memory that is free is not known: {why}",
+        hint="models are run within a limit of memory: mount /proc",
+    )

@@ -6,6 +6,7 @@ lays out the files, starts the program, reaps whatever is left to it, and ends w
 else in there. Without namespaces orphans become its own children. Its parent's end is its own.
 """
 
+import _signal  # type: ignore[import-not-found]
 import ctypes
 import marshal
 import os
@@ -15,7 +16,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-INT, KILL, PIPE, STOP, XFSZ = 2, 9, 13, 19, 25
+INT, KILL, PIPE, TERM, STOP, XFSZ = 2, 9, 13, 15, 19, 25
 DUMPABLE, PDEATHSIG, KEEPCAPS, CAPBSET_DROP, SUBREAPER, NO_NEW_PRIVS, CAP_AMBIENT = 4, 1, 8, 24, 36, 38, 47
 ANY_FILE, ANY_PROCESS, ANY_USER = 1, 5, 7
 """Capabilities: to files as root has them, to end other users' processes, to become another user."""
@@ -120,6 +121,7 @@ FULL = (28, 122)
 ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 PIECE = 1 << 16
 libc = ctypes.CDLL(None, use_errno=True)
+asked_to_end: list[bool] = []
 
 
 def call(name: str, *arguments: int | str | bytes | None) -> int:
@@ -190,6 +192,10 @@ def main(file: str) -> None:
     if os.getppid() != task["parent"]:
         os._exit(1)
     libc.signal(INT, None)
+    if task["kind"] == "none":
+        # A terminal's Ctrl-C is for all of its group; who started this says when to end.
+        libc.signal(INT, ctypes.c_void_p(1))
+        _signal.signal(TERM, lambda *_: asked_to_end.append(True))
     call("prctl", SUBREAPER, 1)
     reader, writer = os.pipe()
     output = Output(task["limits"]["output"])
@@ -328,7 +334,7 @@ def watch(child: int, started: float, output: Output, task: Task) -> str | None:
             return "time"
         if passed := "output" if output.too_much() else passed_limit(limits, idle, gone):
             return passed
-        if os.getppid() != task["parent"]:
+        if asked_to_end or os.getppid() != task["parent"]:
             return "parent"
         pause = min(2 * pause, LATEST)
 

@@ -46,3 +46,15 @@ def test_what_has_no_end_ends_before_the_machine_s_memory_does() -> None:
     done = subprocess.run([sys.executable, "-c", WHOLE], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.rstrip().endswith("MemoryError"), done.stderr
     assert "more memory than the machine has free" in _in_two_lines(MemoryError()).message
+
+
+@pytest.mark.parametrize("said", ["", "MemTotal: 1024 kB\nMemFree: 512 kB\n"])
+def test_a_machine_that_does_not_say_what_it_has_limits_nothing(
+    monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """Kernels before 3.14, and what stands in for /proc in containers: every command ended in a traceback."""
+    monkeypatch.setattr(free_memory, "_of_the_kernel", lambda file: said if "meminfo" in file else "0 " * 7)
+    monkeypatch.setattr("resource.setrlimit", lambda *_: pytest.fail("limited"))
+    free_memory.limit_process()
+    with pytest.raises(EdgepackError, match="the memory that is free is not known: /proc/meminfo has no"):
+        free_memory.free()
