@@ -9,6 +9,13 @@ from edgepack.errors import EdgepackError
 MOST = 0.9
 """Of what is free, for a whole command; at least half of what the machine has."""
 
+GROUP = Path("/sys/fs/cgroup")
+GROUPS = (
+    ("memory.max", "memory.current", "memory.stat", ""),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
+)
+"""Of both kinds of control groups: the limit, what is taken, and what of that is pages of files, which can be given back."""
+
 
 def limit_process() -> None:
     """Let this process have no more than most of what the machine has: whatever a stranger's file makes of itself, the machine goes on working.
@@ -17,7 +24,7 @@ def limit_process() -> None:
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with suppress(EdgepackError):
-        most = taken() + _memory("SwapFree") + max(int(MOST * free()), _memory("MemTotal") // 2)
+        most = taken() + _memory("SwapFree") + max(int(MOST * free()), _whole() // 2)
         limits = [each for each in (most, soft, hard) if each != resource.RLIM_INFINITY]
         resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
 
@@ -30,12 +37,22 @@ def taken() -> int:
 def free() -> int:
     """Bytes that the machine, or what this process is confined to, has free. Raises ``EdgepackError`` where that is not known."""
     available = _memory("MemAvailable")
-    group = Path("/sys/fs/cgroup")
-    try:
-        most = int((group / "memory.max").read_text())
-        return max(0, min(available, most - int((group / "memory.current").read_text())))
-    except (OSError, ValueError):  # no group's limit
-        return available
+    for most, taken, detail, prefix in GROUPS:
+        with suppress(OSError, ValueError):  # no group's limit
+            said = dict(line.split() for line in (GROUP / detail).read_text().splitlines())
+            files = sum(int(said.get(f"{prefix}{kind}", 0)) for kind in ("active_file", "inactive_file"))
+            left = int((GROUP / most).read_text()) - int((GROUP / taken).read_text()) + files
+            return max(0, min(available, left))
+    return available
+
+
+def _whole() -> int:
+    """Bytes that the machine, or what this process is confined to, has."""
+    found = [_memory("MemTotal")]
+    for most, *_ in GROUPS:
+        with suppress(OSError, ValueError):
+            found.append(int((GROUP / most).read_text()))
+    return min(found)
 
 
 def _memory(key: str) -> int:

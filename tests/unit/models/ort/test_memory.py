@@ -58,3 +58,26 @@ def test_a_machine_that_does_not_say_what_it_has_limits_nothing(
     free_memory.limit_process()
     with pytest.raises(EdgepackError, match="the memory that is free is not known: /proc/meminfo has no"):
         free_memory.free()
+
+
+@pytest.mark.parametrize(
+    ("most", "taken", "folder", "prefix"),
+    [
+        ("memory.max", "memory.current", ".", ""),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory", "total_"),
+    ],
+)
+def test_a_container_has_what_its_group_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, most: str, taken: str, folder: str, prefix: str
+) -> None:
+    """Pages of files that were read are not taken for good: after a build there was nothing left."""
+    (group := tmp_path / folder).mkdir(exist_ok=True)
+    (group / most).write_text("1000000\n")
+    (group / taken).write_text("900000\n")
+    (group / "memory.stat").write_text(
+        f"anon 300000\n{prefix}active_file 200000\n{prefix}inactive_file 400000\n"
+    )
+    monkeypatch.setattr(free_memory, "GROUP", tmp_path)
+    assert free_memory.free() == 700_000 and free_memory._whole() == 1_000_000
+    (group / most).write_text("max\n" if prefix == "" else f"{2**63 - 4096}\n")
+    assert free_memory.free() > 10**8 and free_memory._whole() > 10**8
