@@ -561,5 +561,8 @@ def test_a_report_of_another_bundle_says_nothing_in_the_table(build: Build, tmp_
     one, _, two = build()
     assert one.path is not None and two.path is not None
     assert row_of(one)["mean cosine"]
+    # Nor does one of the bundle that is to be replaced.
+    (one.path / "boot.bin").write_bytes(b"damaged!")
+    assert row_of(build(again=True, dry_run=True)[0])["mean cosine"] == ""
     shutil.copy(report_file_of(two.path), report_file_of(one.path))
     assert row_of(one)["mean cosine"] == "" and as_dict([one])["bundles"][0]["said_by"] is None

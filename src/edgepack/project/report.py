@@ -28,6 +28,8 @@ SCHEMA = 1
 COLUMNS = ("bundle", "state", "archive MB", "mean cosine", "seconds")
 MADE = ("bundle", "state", "archive MB", "mean cosine", "lowest", "verified", "seconds")
 """Columns of the page's table of bundles that there are."""
+REPLACED = ("to be made", "in the store")
+"""States of a dry run: what lies in the place is another bundle, or damaged."""
 FORMS = {".html": PAGE, ".json": re.compile(rb'{\s*"schema": \d+,\s*"bundles": \[')}
 """What a report's name ends with → how it begins."""
 
@@ -46,8 +48,8 @@ class Figures:
 
 
 def figures_of(result: Result) -> Figures:
-    """Nothing where there is no bundle, or no report beside it that can be read."""
-    if result.path is None or result.error is not None:
+    """Nothing where there is no bundle, where the one that lies there is to be replaced, or no report beside it that can be read."""
+    if result.path is None or result.error is not None or result.state in REPLACED:
         return Figures()
     try:
         record = record_beside(result.path, store=Store(root=default_root()))
