@@ -49,6 +49,14 @@ def test_a_module_of_sentence_transformers(
     assert {file.path for file in source.files} >= {"modules.json", f"{place}/tokenizer.json".strip("/")}
 
 
+def test_a_prompt_that_is_put_before_texts_unasked_is_said(tmp_path: Path, context: HostContext) -> None:
+    folder = write_model2vec(tmp_path / "model")
+    said = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    write_json(folder / "config_sentence_transformers.json", said)
+    (warning,) = ingest(str(folder), context=context).warnings
+    assert warning.endswith("before each text unasked, a bundle does not")
+
+
 @pytest.mark.parametrize("place", [".", "./", "./."])
 def test_a_module_in_the_models_own_folder(tmp_path: Path, context: HostContext, place: str) -> None:
     """As model2vec writes modules.json."""

@@ -28,7 +28,6 @@ from edgepack.models.read.modules import require_no_arguments
 from edgepack.models.read.pooling import VectorReading, read_pooling
 from edgepack.models.read.purpose import require_embedder
 from edgepack.models.read.sentence_transformers import (
-    Prompts,
     read_max_length,
     read_prompts,
     unread_settings,
@@ -76,7 +75,7 @@ def read_folder(directory: Path, asked: ModelRequest, *, context: BuildContext) 
     prompts = read_prompts(folder)
     warnings += _without_prompts(decision, {**prompts.texts, **asked.reading.prompts}, asked.name)
     warnings += unread_settings(folder)
-    warnings += (*vector.warnings, *_default_prompt(prompts), *size.warnings, *_not_ours(writer))
+    warnings += (*vector.warnings, *prompts.warnings, *size.warnings, *_not_ours(writer))
     # The prompts of a multi-vector encoder are part of how it reads queries and documents.
     own = decision.kind != "colbert"
     used = {
@@ -186,15 +185,6 @@ def _in_words(head: Head) -> str:
     """Its labels and what activates them, e.g. ``negative, positive (softmax)``."""
     shown = ", ".join(head.labels[:4]) + (f" and {len(head.labels) - 4} more" if len(head.labels) > 4 else "")
     return f"{shown} ({head.activation})"
-
-
-def _default_prompt(prompts: Prompts) -> tuple[str, ...]:
-    if prompts.default is None:
-        return ()
-    text = prompts.texts[prompts.default]
-    return (
-        f"sentence-transformers puts the {prompts.default} prompt {text!r} before each text unasked, a bundle does not",
-    )
 
 
 def _without_prompts(decision: Decision, texts: Mapping[str, str], name: str) -> tuple[str, ...]:

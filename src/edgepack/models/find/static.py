@@ -77,7 +77,7 @@ def read_static_folder(folder: ModelFolder, card: ModelCard, asked: ModelRequest
         pooling_from="config.json" if folder.modules is None else "modules.json",
         default_prompt=prompts.default,
         reading=reading,
-        warnings=(*_warnings(precision), *unread_settings(folder)),
+        warnings=(*_warnings(precision), *unread_settings(folder), *prompts.warnings),
         precision=precision,
     )
 

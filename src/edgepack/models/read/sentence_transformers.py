@@ -43,6 +43,14 @@ class Prompts:
     """The purpose whose prompt sentence-transformers puts before a text unasked."""
     files: tuple[str, ...]
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        if self.default is None:
+            return ()
+        return (
+            f"sentence-transformers puts the {self.default} prompt {self.texts[self.default]!r} before each text unasked, a bundle does not",
+        )
+
 
 def unread_settings(folder: ModelFolder) -> tuple[str, ...]:
     """Warnings of settings that nothing here reads, and that say something: newer versions of sentence-transformers may obey them."""
