@@ -390,9 +390,8 @@ def _at_all_levels(
     ran = [proof for proof in proofs if proof.proved]
     if lacking := [proof.level for proof in proofs if not proof.proved]:
         context.note(f"not run: CPU levels {', '.join(lacking)}")
-    if len(ran) < 2:  # on no other CPU than this one
+    if (lowest := gatekeeper.lowest_of_levels(ran)) is None:
         return found
-    lowest = min(proof.min_cosine for proof in ran)
     context.note(f"at the CPU levels {', '.join(proof.level for proof in ran)}: cosine {lowest:.4f} at least")
     cosine = lowest if found.processor_cosine is None else min(lowest, found.processor_cosine)
     return replace(found, levels=tuple(proof.level for proof in ran), processor_cosine=cosine)

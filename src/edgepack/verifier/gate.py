@@ -118,8 +118,8 @@ def verify(
         if others is not None:
             cosine = compare_processors(vectors_of(published), others)
             figures = replace(figures, processor_cosine=cosine)
-        elif proved := [proof.min_cosine for proof in proofs if proof.proved]:
-            figures = replace(figures, processor_cosine=min(proved))
+        else:
+            figures = replace(figures, processor_cosine=lowest_of_levels(proofs))
         if program is not None:
             figures = _with_outputs(figures, bundle, source, program, drawn, seed, context)
             if tokenizer and shipped is None and has_fewer_tokens(bundle):
@@ -258,6 +258,12 @@ def write_vectors(bundle: Bundle, embed: Embed, destination: Path) -> None:
     vectors = np.asarray(embed(bundle, verification_texts()), dtype=np.float32)
     with written_beside(destination) as temporary, temporary.open("wb") as stream:
         np.save(stream, vectors)
+
+
+def lowest_of_levels(proofs: Sequence[LevelProof]) -> float | None:
+    """The lowest cosine of the CPU levels that were run; ``None`` where that was one alone: it says nothing of other CPUs."""
+    proved = [proof.min_cosine for proof in proofs if proof.proved]
+    return min(proved) if len(proved) > 1 else None
 
 
 def compare_processors(vectors: NDArray[np.float32], others: Path) -> float:

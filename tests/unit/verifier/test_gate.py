@@ -407,6 +407,11 @@ def test_what_was_proved_on_other_processors_counts(
     ]
     found = verify(bundle, source, embed, options=GATE, proofs=proofs, context=context)
     assert found.processor_cosine == 0.995
+    # What ran at one level alone says nothing of others.
+    assert (
+        verify(bundle, source, embed, options=GATE, proofs=proofs[1:], context=context).processor_cosine
+        is None
+    )
     strict = replace(GATE, min_processor_cosine=0.999)
     with pytest.raises(VerificationError, match=r"cosine on other CPUs 0\.9950 is below 0\.999"):
         verify(bundle, source, embed, options=strict, proofs=proofs, context=context)

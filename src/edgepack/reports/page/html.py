@@ -80,7 +80,7 @@ def _sections(report: Report, facts: PageFacts) -> Iterator[tuple[str, str, str]
         ("vectors", "Vectors", heading(found).capitalize(), (_figures(found),)),
         ("size", "Size", "What is inside", (_treemap(facts.contents), _sizes(report), _visits(report))),
         ("recipe", "Recipe", "How the model was made small", (_recipe(facts),)),
-        ("processors", "Processors", "The same vectors on other CPUs", (_proofs(report),)),
+        ("processors", "Processors", "The same vectors at each CPU level", (_proofs(report),)),
         ("memory", "Memory", "What it takes of memory", (memory_section(report.memory),)),
         ("cost", "Cost", _costs_title(report), (_costs(report), _calculator(report))),
     ):
