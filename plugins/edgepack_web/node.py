@@ -9,6 +9,8 @@ from edgepack_web.npm.node import find_node
 HERE = Path(__file__).with_name("node")
 NODE_PROGRAM = "node.mjs"
 FUZZ_TEXTS = 5000
+SECONDS = 600
+"""For all texts, of which published models take seconds: JavaScript tries a regular expression in ways that tokenizers gives up."""
 
 
 def write_node_program(root: Path) -> None:
@@ -24,7 +26,8 @@ def require_same_tokens(root: Path, source: ModelSource, *, context: BuildContex
     cases = kit.tokenizer_cases(source, FUZZ_TEXTS)
     longest = min(source.max_length, 128)
     question = json.dumps({"longest": longest, "texts": [text for text, _, _ in cases]})
-    answer = json.loads(context.run([find_node(), HERE / "tokenize.mjs", root.absolute()], input=question))
+    command = [find_node(), HERE / "tokenize.mjs", root.absolute()]
+    answer = json.loads(context.run(command, input=question, timeout=SECONDS))
     for (text, ids, types), found in zip(cases, answer, strict=True):
         # The real tokenizer makes nothing of some texts where it adds no special tokens; the page then takes padding.
         if ids and (ids, types) != (found["ids"], found["types"]):

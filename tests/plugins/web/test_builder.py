@@ -10,12 +10,13 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import numpy_helper
+from tests.support.berts import write_bert
 
-from edgepack.errors import TargetError
+from edgepack.errors import TargetError, ToolError
 from edgepack.plugins.context import HostContext
 from edgepack.records.target import Target
 from edgepack.targets import built_in_targets, read_target
-from edgepack_web import packages, webgpu
+from edgepack_web import node, packages, webgpu
 from edgepack_web.builder import create_builder
 from edgepack_web.encoded import _decoded, write_encoded
 from edgepack_web.hosts import headers_file, nginx_snippet
@@ -204,3 +205,18 @@ def test_a_copy_is_of_its_file(suffix: str, tmp_path: Path) -> None:
     for other in other_copies(content)[suffix]:
         file.write_bytes(other)
         assert _decoded(file, suffix, len(content)) != content
+
+
+@pytest.mark.tools("sh", "sleep")
+def test_a_tokenizer_that_javascript_is_never_done_with_is_given_up(
+    tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`(?:\\w|\\w)+Z7QX`: the tokenizers library gives it up at once, and Node stood in it for good."""
+    source, _ = write_bert(tmp_path / "model")
+    never = tmp_path / "node"
+    never.write_text("#!/bin/sh\nexec sleep 600\n")
+    never.chmod(0o755)
+    monkeypatch.setattr("edgepack_web.node.find_node", lambda: never)
+    monkeypatch.setattr("edgepack_web.node.SECONDS", 0.5)
+    with pytest.raises(ToolError, match=r"node did not finish within 0\.5 s"):
+        node.require_same_tokens(tmp_path, source, context=context)
