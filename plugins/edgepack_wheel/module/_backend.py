@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FOLDER = Path(__file__).absolute().with_name("bundle")
+MODULE = FOLDER / "python"
+"""A zip, in which neither pip nor Python leaves what it compiles."""
 
 
 class Wishes(NamedTuple):
@@ -34,7 +37,7 @@ def program() -> str:
 
 def embedder(wishes: Wishes) -> Callable[[list[str]], list[list[float]]]:
     """What makes vectors of texts in this way. Raises ``ValueError`` or ``EmbedError``."""
-    if (FOLDER / "python" / "edgepack_bundle.py").exists():
+    if MODULE.exists():
         return _with_library(wishes)
     return Program([program(), *_flags(wishes)]).embed
 
@@ -50,7 +53,9 @@ def _flags(wishes: Wishes) -> list[str]:
 
 
 def _with_library(wishes: Wishes) -> Callable[[list[str]], list[list[float]]]:
-    module: Any = importlib.import_module(__package__ + ".bundle.python.edgepack_bundle")
+    if str(MODULE) not in (places := sys.modules[__package__].__path__):
+        places.append(str(MODULE))
+    module: Any = importlib.import_module(__package__ + ".edgepack_bundle")
     numbers = {name: value or 0 for name, value in wishes._asdict().items() if name != "prefix"}
     try:
         bundle = module.Bundle(FOLDER, prefix=wishes.prefix, **numbers)

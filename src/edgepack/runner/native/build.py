@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from zipfile import ZipFile, ZipInfo
 
 import edgepack
 from edgepack.context import BuildContext
@@ -330,14 +331,18 @@ Libs: -L${prefix}/lib -lembed
 
 
 def lay_interfaces(folder: Path) -> None:
-    """The C header, what pkg-config reads, and the Python module, into a bundle's folder."""
+    """The C header, what pkg-config reads, and the Python module, into a bundle's folder.
+
+    Python writes what it compiled beside a module, and pip does; never into a zip, and so the bundle stays as it was signed.
+    """
     package = files("edgepack.runner.native")
     header, module = package / "csrc/libembed/embed.h", package / "bundle_python/edgepack_bundle.py"
     interfaces = {
         "include/embed.h": header.read_text(encoding="utf-8"),
         "lib/pkgconfig/libembed.pc": PKG_CONFIG % edgepack.__version__,
-        "python/edgepack_bundle.py": module.read_text(encoding="utf-8"),
     }
     for place, text in interfaces.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(text, encoding="utf-8")
+    with ZipFile(folder / "python", "w") as archive:
+        archive.writestr(ZipInfo("edgepack_bundle.py"), module.read_bytes())

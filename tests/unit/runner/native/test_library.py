@@ -43,8 +43,14 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def python(bundle: Path, script: str, *flags: str) -> subprocess.CompletedProcess[str]:
     code = f"import sys; sys.path.insert(0, {str(bundle / 'python')!r}); import edgepack_bundle\n{script}"
+    # As it is where nobody has asked Python to keep nothing of what it compiles.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return subprocess.run(
-        [sys.executable, *flags, "-c", code], capture_output=True, encoding="utf-8", check=False
+        [sys.executable, *flags, "-c", code],
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
     )
 
 

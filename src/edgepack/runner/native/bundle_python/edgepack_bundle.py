@@ -2,7 +2,7 @@
 
 ``edgepack_bundle.embed("a text")`` is one vector, ``edgepack_bundle.embed(["a text", "another"])`` one a row. Of a reranker
 ``edgepack_bundle.scores(texts, query="a query")`` are the scores, of a classifier ``edgepack_bundle.scores(texts)``.
-Needs nothing but Python 3.8 or newer. Put the folder of this file on ``sys.path`` (or PYTHONPATH).
+Needs nothing but Python 3.8 or newer. Put the zip of this file, ``python`` in the bundle's folder, on ``sys.path`` (or PYTHONPATH).
 """
 
 from __future__ import annotations
