@@ -68,7 +68,7 @@ def _compiled(text: str, *, pairs: bool) -> bytes:
     elif kind == "Unigram":
         steps = document.get("pre_tokenizer")
         splits = steps_of(steps, "pretokenizers") if steps else []
-        sections = unigram_sections(document, splits, pad_id_of(tokenizer))
+        sections = unigram_sections(document, splits, tokenizer)
         sections |= normalizer_tables(document.get("normalizer"))
     else:
         raise unsupported("model", kind)

@@ -94,7 +94,7 @@ def unigram_table(text: str) -> bytes:
     splits = steps_of(splitter, "pretokenizers") if splitter else []
     return pack_sections(
         {
-            **unigram_sections(document, splits, pad_id_of(tokenizer)),
+            **unigram_sections(document, splits, tokenizer),
             "added": json.dumps(added_rows(document, tokenizer), ensure_ascii=False).encode(),
             "template": template_of(document.get("post_processor"), tokenizer),
             **word_sections(document),
