@@ -266,3 +266,26 @@ def test_docstrings_of_names_for_plugins_begin_with_a_verb_or_a_noun(module: str
     public = import_module(module)
     said = {name: getattr(public, name).__doc__ or "" for name in public.__all__}
     assert {name: text for name, text in said.items() if WITHOUT_A_NOUN.match(text)} == {}
+
+
+ENCODES = {"encode_batch", "encode_batch_fast", "normalize_str", "pre_tokenize_str"}
+WITHIN = {
+    "edgepack.passes.trim": "BERT's parts alone, which have no regular expressions",
+    "edgepack.runner.tokenizer.code_point_tables": "called by compile.py",
+    "edgepack.runner.tokenizer.graphemes": "called by compile.py",
+    "edgepack.runner.tokenizer.added_tokens": "called by compile.py",
+    "edgepack.runner.tokenizer.byte_level_bpe": "called by compile.py",
+    "edgepack.runner.tokenizer.code_points": "a tokenizer of edgepack's own",
+}
+
+
+def test_every_call_of_a_models_tokenizer_has_a_limit_of_time() -> None:
+    """A regular expression of tokenizer.json may take days; each place that forgot it was found by somebody else."""
+    found = {
+        name
+        for name, file in MODULES.items()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ENCODES
+        if "panics_reported" not in file.read_text(encoding="utf-8")
+    }
+    assert found == WITHIN.keys()

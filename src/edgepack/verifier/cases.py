@@ -1,5 +1,6 @@
 """Texts with the tokens that a runner of another language has to make of them."""
 
+from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.records.model import ModelSource
 from edgepack.verifier.gate import verification_texts
@@ -10,6 +11,7 @@ LONGEST_COMPARED = 128
 SEED = 20
 
 
+@panics_reported()
 def tokenizer_cases(source: ModelSource, count: int) -> list[tuple[str, list[int], list[int]]]:
     """Texts with the ids and types that the real tokenizer gives them.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.records.model import ModelSource
 
@@ -11,6 +12,7 @@ LONGEST = 1024
 """Tokens. A model that takes more gets one text of so many: attention over 8,192 takes minutes and gigabytes of the reference."""
 
 
+@panics_reported()
 def long_texts(source: ModelSource, texts: Sequence[str]) -> tuple[str, ...]:
     """Made of ``texts``, each beginning at another: of 2, 3 and 4 times as many tokens as the model takes, at least, or one of ``tokens_of_long``."""
     shorter = tokens_of_long(source)
