@@ -178,13 +178,23 @@ def _fetch(base: str, name: str, seen: Mapping[str, str], destination: Path, con
     # Asked anew: a file may change while it is sent. One that was not seen (a graph's data) is of the version of those that were.
     wanted = {name: seen[name]} if name in seen else seen
     before = {_join(base, each): validator for each, validator in wanted.items()}
-    now = http.probe(before)
+    now = http.probe({_join(base, name), *before})
     for url, validator in before.items():
         if url not in now or now[url].validator not in ("", validator):
             raise DownloadError(
                 f"{http.redacted(url)} was changed while the model was fetched",
                 hint="try again when all of its files are of one version",
             )
+    size, said = destination.stat().st_size, now.get(_join(base, name))
+    if said is not None and said.size not in (
+        None,
+        0,
+        size,
+    ):  # one of HTTP/1.0 ends where the connection does
+        raise DownloadError(
+            f"{http.redacted(_join(base, name))} has {said.size} bytes, and {size} came",
+            hint="try again; the connection may have broken",
+        )
 
 
 def _read(base: str, name: str, validator: str, context: BuildContext) -> Path:

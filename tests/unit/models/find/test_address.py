@@ -238,6 +238,19 @@ def test_a_folder_that_changes_while_it_is_fetched_is_refused(
     assert ingest(url, context=online).directory.is_dir(), "the new one, whole"
 
 
+def test_a_file_that_ends_before_its_end_is_refused(server: Server, model: Path, online: HostContext) -> None:
+    """Of a server that ends a file by ending the connection, as HTTP/1.0 has it."""
+    url = put(server, model, "/m")
+    content = (model / "tokenizer.json").read_bytes()
+
+    def broken(asked: Asked) -> Reply:
+        return Reply(body=content + b" " if asked.method == "HEAD" else content, headers={"ETag": '"1"'})
+
+    server.on("/m/tokenizer.json", broken)
+    size = len(content)
+    assert refused(url, online).message == f"{url}/tokenizer.json has {size + 1} bytes, and {size} came"
+
+
 def test_a_graph_beside_its_tokenizer(server: Server, tmp_path: Path, online: HostContext) -> None:
     write_onnx(tmp_path / "mine" / "small.onnx")
     write_json(tmp_path / "mine" / "tokenizer.json", tokenizer_document())
