@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from edgepack.bundles.model_section import shortening
 from edgepack.context import BuildContext
 from edgepack.doctor import findings as words
 from edgepack.doctor.fit import Numbers, apart, compare, directions, spread
@@ -202,6 +203,9 @@ def _lengths(
         found.append(words.cut_short(search.dimension, expected.dimension, again, source))
         if not again and np.allclose(lengths, kept / raw, rtol=0.02):
             return found
+    known = shortening(source)
+    if cut and known is not None and search.centred != known["layer_norm"]:
+        found.append(words.cut_otherwise(search.centred))
     if is_one:
         if not source.pooling.normalize:
             notes.append(

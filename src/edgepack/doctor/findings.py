@@ -40,6 +40,7 @@ KINDS: Mapping[str, tuple[str, str, str]] = {
     "unclear": ("unclear", "the model's vectors", "Check which model, revision and tokenizer the server has loaded."),
     "another-model": ("another-model", "the model's vectors", "Check which model the server has loaded."),
     "dimension": ("dimension", "{expected} numbers", "{advice}"),
+    "centred": ("dimension", "vectors are cut {expected}", "Cut as the model's card says: the numbers are others."),
     "length-one": ("normalisation", "vectors are of length 1", "Normalize in the server (--normalize), or divide each vector by its length in the client."),
     "length-own": ("normalisation", "vectors are as long as they come from pooling", "Switch normalisation off, or compare by cosine alone."),
 }  # fmt: skip
@@ -176,6 +177,12 @@ def cut_short(found: int, expected: int, again: bool, source: ModelSource) -> Fi
         advice = f"Ask for all {expected}, or, if it is intended, pass --dimensions {found}."
     said = f"vectors are cut to {found} numbers" + ("" if again else ", and not normalised again")
     return finding("dimension", said, expected=expected, advice=advice)
+
+
+def cut_otherwise(centred: bool) -> Finding:
+    """The first numbers, of vectors from which the model takes the mean before it cuts, or does not."""
+    ways = ("as they are", "after a layer normalisation")
+    return finding("centred", f"vectors are cut {ways[centred]}", expected=ways[not centred])
 
 
 def wrong_length(lengths: Numbers, ratios: Numbers, vectors: Vectors, normalize: bool) -> Finding:

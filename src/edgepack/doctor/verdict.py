@@ -8,7 +8,7 @@ VERDICTS: Mapping[str, tuple[int, str]] = {
     "quantized": (40, "the model's vectors with small unstructured deviations, as from int8 weights; mean cosine within the limit"),
     "coarse": (41, "as `quantized`, but the mean cosine is below the limit"),
     "normalisation": (42, "right directions, wrong lengths"),
-    "dimension": (43, "the first numbers of the model's vectors, re-normalized or not"),
+    "dimension": (43, "the first numbers of the model's vectors, re-normalized or not, or cut otherwise than the model is"),
     "prefix": (44, "a prefix is missing, doubled, wrong or unwanted"),
     "truncation": (45, "long texts are truncated to another length, or at the wrong end"),
     "pooling": (46, "wrong pooling"),

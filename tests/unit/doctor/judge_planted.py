@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +168,16 @@ def test_a_planted_mistake_is_named(patient: Patient, mistake: str) -> None:
     assert made.verdict == verdict, made
     assert sum(map(len, subject.requests)) == made.texts_sent <= MOST + sum(LARGE)
     assert max(map(len, subject.requests)) == made.largest_batch
+
+
+@pytest.mark.parametrize("does", [Planted(dimension=16), Planted(after=layer_normalised)])
+def test_a_cut_is_the_models_own(patient: Patient, does: Planted) -> None:
+    """Where the model says that it may be cut: nomic-embed-text takes a layer normalisation first, and others none."""
+    source = replace(patient.tools.source, matryoshka=(16,))
+    listed = replace(patient, tools=replace(patient.tools, source=source))
+    normalised = source.config.get("model_type") == "nomic_bert"
+    made, _ = listed.examine(does, dimension=16)
+    assert made.verdict == ("same" if (does.dimension != 16) == normalised else "dimension"), made
 
 
 def only_in_large(change: Callable[[Vectors], Vectors]) -> Callable[[Vectors], Vectors]:
