@@ -81,7 +81,7 @@ def push_command(bundles: tuple[Path, ...], reference: str, plain_http: bool, as
     metavar="VERSION",
     help="Reject a bundle whose signed manifest says an older version, e.g. 1.2.0; requires --key.",
 )
-@click.option("-f", "--force", is_flag=True, help="Replace an existing bundle.")
+@click.option("-f", "--force", is_flag=True, help="Replace an existing bundle; requires --output or --name.")
 @_plain_http
 @common_options
 def pull_command(
@@ -104,6 +104,10 @@ def pull_command(
     from edgepack_oci.content.reference import parse_reference
     from edgepack_oci.pull import Wanted, pull
 
+    if force and output is None and name is None:
+        raise click.UsageError(
+            "--force requires --output, or --name: else the registry says which bundle is replaced"
+        )
     named = parse_reference(reference)
     wanted = Wanted(key=key, name=name, min_version=min_version)
     with host_context() as context:

@@ -302,9 +302,10 @@ def ask(
         return retrying(url, attempt, policy=policy)
 
 
-def probe(urls: Iterable[str]) -> dict[str, Probe]:
+def probe(urls: Iterable[str], *, there: bool = False) -> dict[str, Probe]:
     """Sizes and validators of files before they are fetched; those that do not exist are left out. Raises ``DownloadError``, also
-    when all of them together take longer than ``LONGEST`` and a second each.
+    when all of them together take longer than ``LONGEST`` and a second each. ``there``: they are expected, and what HEAD does not find is
+    asked for once more: a link that was signed for GET is refused otherwise.
     """
     wanted = tuple(urls)
     end = time.monotonic() + LONGEST + len(wanted)
@@ -312,20 +313,21 @@ def probe(urls: Iterable[str]) -> dict[str, Probe]:
     def attempt(url: str) -> Probe | None:
         if time.monotonic() > end:
             raise TryAgain(f"{len(wanted)} files are asked for, and the server is too slow", at_most=1)
-        return _probe_one(http, url)
+        return _probe_one(http, url, there=there)
 
     with client(PATIENT) as http:
         found = {url: retrying(url, partial(attempt, url), policy=PATIENT) for url in wanted}
     return {url: seen for url, seen in found.items() if seen is not None}
 
 
-def _probe_one(http: httpx.Client, url: str) -> Probe | None:
+def _probe_one(http: httpx.Client, url: str, *, there: bool) -> Probe | None:
     for method in ("HEAD", "GET"):
         with http.stream(method, url, headers={"Accept-Encoding": "identity"}) as response:
-            if method == "HEAD" and response.status_code in (405, 501):
-                continue
             # Object stores answer 403 for a missing file to those who may not list the folder.
-            if response.status_code in (403, 404, 410):
+            missing = response.status_code in (403, 404, 410)
+            if method == "HEAD" and (response.status_code in (405, 501) or (missing and there)):
+                continue
+            if missing:
                 return None
             check_status(response)
             given = response.headers

@@ -753,6 +753,8 @@ def test_the_commands(bundle: Path, registry: Registry, tmp_path: Path) -> None:
         "directory": str(tmp_path / "out"), "bundle": "sample", "reference": name, "key": None,
         "version": None, "said_by": {"whose": "maker", "key": ""}, "devices": None,
     }  # fmt: skip
+    done = edgepack("pull", name, "--force", env=env, cwd=tmp_path)
+    assert done.returncode == 2 and "--force requires --output, or --name" in done.stderr
     done = edgepack("pull", f"{registry.host}/team/none", env=env, cwd=tmp_path)
     assert done.returncode == DownloadError.exit_code
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["error", "hint"]

@@ -458,6 +458,14 @@ def test_probing_tells_what_is_there_without_fetching_it(server: Server) -> None
     assert seen[headless] == http.Probe(size=3, validator="")
     assert len(seen) == 3
     assert server.paths() == ["/headless"]
+    signed = server.on(
+        "/signed",
+        lambda asked: (
+            Reply(status=403) if asked.method == "HEAD" else Reply(body=b"12", headers={"ETag": "3"})
+        ),
+    )
+    assert http.probe([signed]) == {}
+    assert http.probe([signed], there=True) == {signed: http.Probe(size=2, validator="3")}
 
 
 def test_files_that_are_looked_for_have_a_time_together(

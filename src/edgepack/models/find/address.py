@@ -87,7 +87,7 @@ def _pin(fragment: str) -> str | None:
 
 def _archive(url: str, sha256: str | None, context: BuildContext) -> RemoteModel:
     name = file_name(url)
-    seen = {"sha256": sha256} if sha256 else _seen(url, ("",), context)
+    seen = {"sha256": sha256} if sha256 else _seen(url, ("",), context, there=True)
 
     def fetch(_: str, destination: Path) -> None:
         if sha256:
@@ -178,7 +178,7 @@ def _fetch(base: str, name: str, seen: Mapping[str, str], destination: Path, con
     # Asked anew: a file may change while it is sent. One that was not seen (a graph's data) is of the version of those that were.
     wanted = {name: seen[name]} if name in seen else seen
     before = {_join(base, each): validator for each, validator in wanted.items()}
-    now = http.probe({_join(base, name), *before})
+    now = http.probe({_join(base, name), *before}, there=True)
     for url, validator in before.items():
         if url not in now or now[url].validator not in ("", validator):
             raise DownloadError(
@@ -207,8 +207,8 @@ def _read(base: str, name: str, validator: str, context: BuildContext) -> Path:
     return context.store.cached("addresses", inputs, make) / name
 
 
-def _seen(base: str, names: Iterable[str], context: BuildContext) -> dict[str, str]:
-    """Which of the files are there, each with what changes when it changes.
+def _seen(base: str, names: Iterable[str], context: BuildContext, *, there: bool = False) -> dict[str, str]:
+    """Which of the files are there, or may be expected to be, each with what changes when it changes.
 
     Remembered, for when the server cannot be asked.
     """
@@ -220,7 +220,7 @@ def _seen(base: str, names: Iterable[str], context: BuildContext) -> dict[str, s
         return last
     require_online(context, http.redacted(base))
     try:
-        found = http.probe(wanted)
+        found = http.probe(wanted, there=there)
     except DownloadError as error:
         if not http.is_passing(error) or last is None:
             raise

@@ -1,6 +1,7 @@
 """Models at an address."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,6 +73,23 @@ def test_an_archive_that_changed_is_fetched_again(
     server.on("/m.zip", file(zipped(files_of(model)), etag=etags[1]))
     assert ingest(url, context=online).max_length == 16
     assert ingest(url, context=replace(online, offline=True)).max_length == 16
+
+
+def test_an_archive_whose_server_answers_get_alone(server: Server, model: Path, online: HostContext) -> None:
+    """As a link that was signed for GET: it was fetched once, and never again."""
+
+    def signed(etag: str) -> Callable[[Asked], Reply]:
+        sent = file(zipped(files_of(model)), etag=etag)
+        return lambda asked: Reply(status=403) if asked.method == "HEAD" else sent(asked)
+
+    url = server.on("/m.zip", signed('"1"'))
+    assert ingest(url, context=online).max_length == 32
+    asked = len(server.paths("GET"))
+    assert ingest(url, context=online).max_length == 32
+    assert len(server.paths("GET")) == asked + 1, "asked, and not fetched"
+    write_json(model / "sentence_bert_config.json", {"max_seq_length": 16})
+    server.on("/m.zip", signed('"2"'))
+    assert ingest(url, context=online).max_length == 16
 
 
 def test_a_server_that_is_down_does_not_stop_a_second_build(
