@@ -98,16 +98,28 @@ def is_about(file: Path, bundle: Bundle) -> bool:
     return {"name": f"{bundle.name}/{MANIFEST}", "digest": digest} in _read(file)["subject"]
 
 
-def restate(file: Path, archive: Path) -> None:
-    """Have a statement that lies beside an archive name the archive's digest of now; one that does not name it stays.
+def restate(file: Path, archive: Path, bundle: Bundle) -> list[str]:
+    """Have a statement that lies beside an archive name the archive's digest of now, and nothing but the bundle and what lies beside it; names
+    that were left out.
 
-    Raises ``BundleError`` for what is no provenance.
+    Who signs it vouches for each of its subjects. Raises ``BundleError`` for what is no provenance.
     """
     said = _read(file)
+    manifest = f"{bundle.name}/{MANIFEST}"
+    there = {path.name: path for path in file.parent.iterdir() if path.is_file()} | {
+        manifest: bundle.directory / MANIFEST
+    }
+    kept, left = [], []
     for subject in said["subject"]:
-        if subject["name"] == archive.name:
-            subject["digest"] = {"sha256": sha256_of(archive)}
-    write_statement(said, file)
+        name, digest = subject["name"], {"sha256": ""}
+        if name in there:
+            digest = {"sha256": sha256_of(there[name])}
+        if name == archive.name or subject.get("digest") == digest:
+            kept.append({"name": name, "digest": digest})
+        else:
+            left.append(name)
+    write_statement({**said, "subject": kept}, file)
+    return left
 
 
 def _read(file: Path) -> dict[str, Any]:

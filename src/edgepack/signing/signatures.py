@@ -73,7 +73,9 @@ def sign_path(path: Path, key: PrivateKey, *, force: bool = False, context: Buil
         pack(bundle, archive, context=context)
         made += [archive, sign_file(archive, key)]
         if provenance.is_file():
-            restate(provenance, archive)
+            if left := restate(provenance, archive, bundle):
+                names = ", ".join(map(foreign, left[:5]))
+                context.warn(f"left out of the provenance, since it does not lie beside it: {names}")
             made += [provenance, sign_file(provenance, key)]
     return made
 

@@ -201,14 +201,20 @@ def test_provenance_names_the_archive_that_is_signed(
     archive, provenance = tmp_path / "sample.tar.zst", tmp_path / "sample.provenance.json"
     pack(open_bundle(folder), archive, context=context)
     subjects = [{"name": name, "digest": {"sha256": "old"}} for name in (archive.name, "sample.deb")]
-    subjects.append(
-        {"name": "sample/manifest.json", "digest": {"sha256": sha256_of(folder / "manifest.json")}}
-    )
+    (tmp_path / "sample.whl").write_bytes(b"a wheel")
+    for name, file in (
+        ("sample/manifest.json", folder / "manifest.json"),
+        ("sample.whl", tmp_path / "sample.whl"),
+        ("evil.tar.zst", folder / "manifest.json"),
+    ):
+        subjects.append({"name": name, "digest": {"sha256": sha256_of(file)}})
     said = {"_type": STATEMENT, "subject": subjects, "predicateType": PREDICATE}
     provenance.write_text(json.dumps(said))
     made = python_api.sign(folder, key=tmp_path / "key.key")
     assert made[-2:] == [provenance, signature_of(provenance)]
     subjects[0]["digest"] = {"sha256": sha256_of(archive)}
+    # Whoever sent the bundle may name what nobody has seen here, which the key would admit elsewhere.
+    said["subject"] = [each for each in subjects if each["name"] not in ("sample.deb", "evil.tar.zst")]
     assert open_statement(signature_of(provenance), key.public) == json.loads(provenance.read_text()) == said
     before = archive.read_bytes(), (folder / SIGNATURE).read_bytes()
     # What is signed as a record of devices counts as one.
