@@ -154,6 +154,7 @@ def not_asked(bundle: Bundle, source: ModelSource, found: Verification) -> tuple
     runner = bundle.manifest["runner"]
     words = {
         f"texts of more than {found.long_tokens:,} tokens": found.long_tokens > 0,
+        "pairs of texts": found.scores is not None and not found.scores.same_pairs,
         "its tokenizer by itself": not found.same_tokens and not has_fewer_tokens(bundle),
         "texts after its prompts": bool(prefixes(source))
         and not source.ranks

@@ -10,7 +10,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from edgepack.context import BuildContext
-from edgepack.errors import VerificationError
+from edgepack.errors import ProofError, VerificationError
 from edgepack.models.heads.classification import head_weights
 from edgepack.models.read.panics import panics_reported
 from edgepack.models.read.tokenizer import minimal_json
@@ -58,7 +58,8 @@ def measure_scores(
     # What nobody asks again is not kept.
     reference = reference_vectors if drawn else cached_reference
     whole = _scored(source, reference(source, cut, context=context))
-    error = _error(_scores_of(program, bundle, cut, whole), whole, spread=_spread(theirs))
+    spread = _spread(theirs)
+    error = _error(_scores_of(program, bundle, cut, whole), whole, spread=spread)
     figures = replace(figures, error=max(figures.error or 0.0, error))
     if drawn:
         unknown = drawn if source.head.task == "classes" else _drawn_pairs(drawn)
@@ -66,7 +67,14 @@ def measure_scores(
         error = _error(_scores_of(program, bundle, unknown, theirs), theirs)
         figures = replace(figures, drawn_error=error)
     if source.head.task == "classes":
-        return figures
+        # Entailment and the like: the same program takes two texts. One that takes none gives no scores of them.
+        both = _drawn_pairs(drawn or texts)
+        whole = _scored(source, reference(source, both, context=context))
+        try:
+            error = _error(_scores_of(program, bundle, both, whole), whole, spread=spread)
+        except ProofError:
+            return figures
+        figures = replace(figures, error=max(figures.error or 0.0, error))
     return replace(
         figures, same_pairs=_compare_pairs(program, bundle, source, texts, SEED if seed is None else seed)
     )

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 from tests.support.checkpoints import write_head
 from tests.support.shortfalls import shortfalls_of
 
-from edgepack.errors import VerificationError
+from edgepack.errors import ProofError, VerificationError
 from edgepack.models.find.source import ingest
 from edgepack.models.read.tokenizer import load_tokenizer
 from edgepack.models.reference import cached_reference
@@ -20,6 +20,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
 from edgepack.verifier.outputs.order import DOCUMENTS, kendall_tau, ranking_pairs
 from edgepack.verifier.outputs.scores import (
+    _drawn_pairs,
     longer_than_the_model,
     measure_scores,
     reference_scores,
@@ -129,7 +130,7 @@ def test_texts_known_by_heart_do_not_help_with_drawn_ones(
 ) -> None:
     program = spread_program(tmp_path, labels, context)
     drawn = drawn_texts(load_tokenizer(program.source), TEXTS, seed=7)
-    known: Sequence[Any] = TEXTS if labels > 1 else ranking_pairs(TEXTS)
+    known: Sequence[Any] = [*TEXTS, *_drawn_pairs(TEXTS)] if labels > 1 else ranking_pairs(TEXTS)
     knows = replace(program, known=frozenset([*known, *longer_than_the_model(program.source, TEXTS)]))
     assert shortfalls_of(measured(knows)) == []
 
@@ -161,6 +162,23 @@ def test_long_texts_that_are_cut_elsewhere_are_found(
 def test_other_tokens_of_a_pair_are_found(program: Program) -> None:
     with pytest.raises(VerificationError, match="other tokens than tokenizers does of the pair"):
         measured(replace(program, types=False))
+
+
+def test_a_classifier_is_asked_pairs_too(tmp_path: Path, context: HostContext) -> None:
+    """Entailment: all that was compared were single texts."""
+    program = spread_program(tmp_path, 4, context)
+    assert measured(program).same_pairs > 1000
+    with pytest.raises(VerificationError, match="other tokens than tokenizers does of the pair"):
+        measured(replace(program, types=False))
+
+    class Single(Program):
+        def scores(self, bundle: Bundle, texts: Sequence[Any]) -> list[list[float]]:
+            if isinstance(texts[0], tuple):
+                raise ProofError("takes one text")
+            return super().scores(bundle, texts)
+
+    alone = measured(Single(source=program.source, context=context))
+    assert alone.same_pairs == 0 and shortfalls_of(alone) == []
 
 
 def test_numbers_that_are_none_are_found(program: Program) -> None:
