@@ -27,7 +27,7 @@ from edgepack.errors import (
     SignatureError,
     UsageError,
 )
-from edgepack.files.elf import architecture, elf_files
+from edgepack.files.elf import architecture
 from edgepack.files.folder import ARRAY, require_kind, require_outside
 from edgepack.files.store import require_unchanged
 from edgepack.models.export.source_key import digests_of
@@ -69,6 +69,7 @@ from edgepack.verifier.facts import (
 from edgepack.verifier.proofs import (
     known_of,
     limits_while_read,
+    not_hidden,
     prove_bundle,
     require_golden,
     require_other_forms,
@@ -394,16 +395,8 @@ def _at_all_levels(
         return found
     context.note(f"at the CPU levels {', '.join(proof.level for proof in ran)}: cosine {lowest:.4f} at least")
     cosine = lowest if found.processor_cosine is None else min(lowest, found.processor_cosine)
-    said = (*found.said, *_not_hidden(bundle))
+    said = (*found.said, *not_hidden(bundle))
     return replace(found, levels=tuple(proof.level for proof in ran), processor_cosine=cosine, said=said)
-
-
-def _not_hidden(bundle: Bundle) -> tuple[str, ...]:
-    """In words, the compiled files that ask the processor itself what it has, also where it is hidden from the program and its runtime."""
-    runtime = bundle.manifest["runtime"] or {"library": bundle.manifest["runner"]["program"]}
-    hidden = {bundle.program, bundle.directory / str(runtime["library"])}
-    left = [path for path in elf_files(bundle.directory) if path not in hidden]
-    return (f"other CPU levels of {len(left)} compiled files beside its program",) if left else ()
 
 
 def check_signature(path: Path, asked: VerifyOptions, *, context: HostContext) -> Signed:

@@ -13,7 +13,6 @@ from tests.support.berts import write_bert
 from tests.support.device_records import result
 from tests.support.signed import key_in, write_small_bundle
 
-from edgepack import finished_bundle
 from edgepack.bundles.manifest import open_bundle
 from edgepack.device.record import record_file_of
 from edgepack.device.session import Address, parse_address
@@ -33,7 +32,7 @@ from edgepack.signing.keys import PrivateKey
 from edgepack.signing.signatures import is_signed_file
 from edgepack.verifier.copies import Embed
 from edgepack.verifier.facts import OWN_LIMITS
-from edgepack.verifier.proofs import require_other_forms
+from edgepack.verifier.proofs import not_hidden, require_other_forms
 
 SET = {"pooling": "cls", "normalize": False, "prompts": {"query": "q: "}}
 
@@ -223,6 +222,6 @@ def burn(seconds: float) -> None:
 def test_files_from_which_the_processor_is_not_hidden_are_counted(tmp_path: Path) -> None:
     """A program that starts another, or loads its kernels from a library beside it, runs them as this processor does."""
     made = open_bundle(write_small_bundle(tmp_path / "bundle", b"\x7fELF and more"))
-    assert finished_bundle._not_hidden(made) == ()
+    assert not_hidden(made) == ()
     (made.directory / "kernels.so").write_bytes(b"\x7fELF and more")
-    assert finished_bundle._not_hidden(made) == ("other CPU levels of 1 compiled files beside its program",)
+    assert not_hidden(made) == ("other CPU levels of 1 compiled files beside its program",)

@@ -98,28 +98,16 @@ def is_about(file: Path, bundle: Bundle) -> bool:
     return {"name": f"{bundle.name}/{MANIFEST}", "digest": digest} in _read(file)["subject"]
 
 
-def restate(file: Path, archive: Path, bundle: Bundle) -> list[str]:
-    """Have a statement that lies beside an archive name the archive's digest of now, and nothing but the bundle and what lies beside it; names
-    that were left out.
+def restate(file: Path, *, seen: Mapping[str, Path]) -> list[str]:
+    """Have a statement name these files alone, with their digests of now; names that were left out.
 
     Who signs it vouches for each of its subjects. Raises ``BundleError`` for what is no provenance.
     """
     said = _read(file)
-    manifest = f"{bundle.name}/{MANIFEST}"
-    there = {path.name: path for path in file.parent.iterdir() if path.is_file()} | {
-        manifest: bundle.directory / MANIFEST
-    }
-    kept, left = [], []
-    for subject in said["subject"]:
-        name, digest = subject["name"], {"sha256": ""}
-        if name in there:
-            digest = {"sha256": sha256_of(there[name])}
-        if name == archive.name or subject.get("digest") == digest:
-            kept.append({"name": name, "digest": digest})
-        else:
-            left.append(name)
+    names = [subject["name"] for subject in said["subject"]]
+    kept = [{"name": name, "digest": {"sha256": sha256_of(seen[name])}} for name in names if name in seen]
     write_statement({**said, "subject": kept}, file)
-    return left
+    return [name for name in names if name not in seen]
 
 
 def _read(file: Path) -> dict[str, Any]:

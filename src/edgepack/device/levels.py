@@ -17,7 +17,15 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.device import DeviceDescription
 from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions
-from edgepack.verifier.proofs import HIDER, known_of, masked_copy, masking, require_known, unsealed
+from edgepack.verifier.proofs import (
+    HIDER,
+    known_of,
+    masked_copy,
+    masking,
+    not_hidden,
+    require_known,
+    unsealed,
+)
 
 HIDDEN = {"x86_64": FeatureLevel.hidden_bits, "aarch64": FeatureLevel.hidden_hwcaps}
 """Processor → what must not be said of one of a level."""
@@ -58,7 +66,8 @@ def at_lower_levels(
         why = cannot.reason if isinstance(cannot, CannotRunHere) else cannot.message
         context.note(f"{session.at.id}: CPU levels {', '.join(each.name for each in lower)} not run: {why}")
         return found
-    return replace(found, levels=tuple(each.name for each in lower), processor_cosine=lowest)
+    said = (*found.said, *not_hidden(bundle)) if found.said else ()
+    return replace(found, levels=tuple(each.name for each in lower), processor_cosine=lowest, said=said)
 
 
 def lower_levels(

@@ -73,11 +73,19 @@ def sign_path(path: Path, key: PrivateKey, *, force: bool = False, context: Buil
         pack(bundle, archive, context=context)
         made += [archive, sign_file(archive, key)]
         if provenance.is_file():
-            if left := restate(provenance, archive, bundle):
+            seen = {archive.name: archive, f"{bundle.name}/{MANIFEST}": path / MANIFEST}
+            if left := restate(provenance, seen=_signed_beside(provenance, key.public) | seen):
                 names = ", ".join(map(foreign, left[:5]))
-                context.warn(f"left out of the provenance, since it does not lie beside it: {names}")
+                context.warn(f"left out of the provenance, since this key has not signed it: {names}")
             made += [provenance, sign_file(provenance, key)]
     return made
+
+
+def _signed_beside(provenance: Path, key: PublicKey) -> dict[str, Path]:
+    """Packages beside a provenance that are signed with the key, by their names."""
+    signatures = provenance.parent.glob(f"*{SUFFIX}")
+    files = (each.with_name(each.name.removesuffix(SUFFIX)) for each in signatures)
+    return {each.name: each for each in files if each.is_file() and is_signed_file(each, key)}
 
 
 def sign_bundle(bundle: Bundle, key: PrivateKey) -> None:

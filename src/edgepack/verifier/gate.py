@@ -24,7 +24,7 @@ from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
 from edgepack.records.report import Drawn, Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import FORMATS, ModelOptions
-from edgepack.verifier.metrics import compare, lowest_cosine
+from edgepack.verifier.metrics import compare, lowest_cosine, mean_cosine
 from edgepack.verifier.outputs.measure import measure_outputs
 from edgepack.verifier.outputs.output import Program
 from edgepack.verifier.outputs.scores import measure_scores
@@ -39,8 +39,8 @@ NEIGHBOURS: Mapping[str, Any] = {"min_agreement": 0.0, "min_top10": 0.0}
 """Limits that say nothing of vectors that are not for comparing texts: scores, or the other outputs, are judged instead."""
 ANOTHER_MODEL = 0.8
 """Mean cosine below which a model is no worse copy of the full-precision one, but another."""
-MOVED = 0.99
-"""Cosine below which a prompt has changed a vector by more than rounding does."""
+MOVED = 0.999
+"""Mean cosine below which another prompt, or none, changes vectors by more than could be told from rounding."""
 PROMPTED = range(5, 25)
 """Words of a text that is asked after each prompt: among more, a prompt says little."""
 LENGTH_TOLERANCE = 1e-3
@@ -106,8 +106,10 @@ def verify(
         figures = with_lengths(figures, source, made, right)
         figures = replace(figures, long_cosine=lowest_cosine(made, right), long_tokens=tokens_of_long(source))
         if program is not None:
-            text = next((each for each in drawn or published if len(each.split()) in PROMPTED), published[0])
-            figures = replace(figures, prompt_cosine=_cosine_of_prompts(bundle, program, source, text, exact))
+            short = [each for each in drawn or published if len(each.split()) in PROMPTED][:3]
+            figures = replace(
+                figures, prompt_cosine=_cosine_of_prompts(bundle, program, source, short, exact)
+            )
         if seed is not None:
             made, right = vectors_of(drawn), exact(drawn)
             near = compare(made, right)
@@ -180,26 +182,30 @@ def _cosine_of_prompts(
     bundle: Bundle,
     program: Program,
     source: ModelSource,
-    text: str,
+    texts: list[str],
     reference: Callable[[list[str]], NDArray[np.float32]],
 ) -> float | None:
-    """The lowest cosine of the text after each prompt of the source; ``None`` where there is none.
+    """The lowest cosine of the texts after each prompt of the source; ``None`` where there is none.
 
-    Raises ``VerificationError`` for a prompt that moves vectors by more than recipes do, and without which they are nearer.
+    Raises ``VerificationError`` for vectors that are nearer to those after another of the prompts, or after none.
     """
     if source.ranks:
         return None
+    said = {**prefixes(source), "": ""}
+    exact = {prompt: reference([prompt + text for text in texts]) for prompt in dict.fromkeys(said.values())}
     cosines: list[float] = []
-    for purpose, prompt in prefixes(source).items():
-        if (rows := program.prompted(bundle, [text], purpose)) is None:
+    for purpose, prompt in said.items():
+        if not purpose or (rows := program.prompted(bundle, texts, purpose)) is None:
             continue
-        made, right, plain = _checked(rows, [text], source), reference([prompt + text]), reference([text])
+        made, right = _checked(rows, texts, source), exact[prompt]
         cosines.append(lowest_cosine(made, right))
-        if lowest_cosine(right, plain) < MOVED and lowest_cosine(made, plain) > cosines[-1]:
-            raise VerificationError(
-                f"the vector of a text for {purpose} is nearer to that without the model's prompt {_quoted(prompt)}",
-                hint="the runner in this bundle does not put it before texts",
-            )
+        near = mean_cosine(made, right)
+        for other, vectors in exact.items():
+            if mean_cosine(right, vectors) < MOVED and mean_cosine(made, vectors) > near:
+                raise VerificationError(
+                    f"the vectors of texts for {purpose} are nearer to those after {_quoted(other)} than after the model's prompt {_quoted(prompt)}",
+                    hint="the runner in this bundle does not put it before texts",
+                )
     return min(cosines, default=None)
 
 

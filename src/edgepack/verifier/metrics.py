@@ -59,6 +59,11 @@ def lowest_cosine(vectors: NDArray[np.float32], others: NDArray[np.float32]) -> 
     return float(np.einsum("td,td->t", unit(vectors), unit(others)).min())
 
 
+def mean_cosine(vectors: NDArray[np.float32], others: NDArray[np.float32]) -> float:
+    """The mean cosine between a row and the same row of another array of the same shape."""
+    return float(np.einsum("td,td->t", unit(vectors), unit(others)).mean())
+
+
 def length_error(vectors: NDArray[np.float32], reference: NDArray[np.float32]) -> float:
     """The largest difference of a row's length from the same row's in the reference, as a share of that; rows of zeros there are left out."""
     ours, theirs = (np.linalg.norm(each.astype(np.float64), axis=1) for each in (vectors, reference))

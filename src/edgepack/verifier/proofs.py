@@ -7,7 +7,7 @@ is what a device runs: this program, this library, this tokenizer.
 import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from edgepack.bundles.golden import Embed, digest_of, read_golden
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, CannotRunHere, MissingToolError, ProofError, ToolError
-from edgepack.files.elf import architecture, needed_libraries
+from edgepack.files.elf import architecture, elf_files, needed_libraries
 from edgepack.foundry.feature_levels import processor_flags
 from edgepack.foundry.platform import LibrarySystem
 from edgepack.foundry.proof.by_level import HERE, Attempt, Way, prove_levels, prove_way
@@ -319,12 +319,26 @@ def masked_copy(bundle: Bundle, seal: Seal, context: BuildContext) -> Bundle:
             raise
         raise CannotRunHere(error.message) from error
     program = folder / name
+    if asking != name:
+        with suppress(ProofError):  # most programs leave that to the runtime
+            program.unlink()
+            shutil.copy(bundle.directory / name, program)
+            mask(bundle.directory / name, program)
     # What is there is the bundle's own file, of which this is a name more.
     (hider := program.with_name(HIDER)).unlink(missing_ok=True)
     shutil.copyfile(cpuid_hider(arch, context=context), hider)
     copy = replace(bundle, directory=folder)
     seal(copy)
     return copy
+
+
+def not_hidden(bundle: Bundle) -> tuple[str, ...]:
+    """In words, the compiled files that ask the processor itself what it has, also where it is hidden from the program and its runtime."""
+    program = str(bundle.manifest["runner"]["program"])
+    runtime = bundle.manifest["runtime"] or {"library": program}
+    found = {path.relative_to(bundle.directory).as_posix() for path in elf_files(bundle.directory)}
+    left = found - {program, str(runtime["library"])}
+    return (f"other CPU levels of {len(left)} compiled files beside its program",) if left else ()
 
 
 def _calling(bundle: Bundle, library: str, caller: Path, context: BuildContext) -> Bundle:

@@ -202,6 +202,8 @@ def test_provenance_names_the_archive_that_is_signed(
     pack(open_bundle(folder), archive, context=context)
     subjects = [{"name": name, "digest": {"sha256": "old"}} for name in (archive.name, "sample.deb")]
     (tmp_path / "sample.whl").write_bytes(b"a wheel")
+    sign_file(tmp_path / "sample.whl", key)
+    (tmp_path / "evil.tar.zst").write_bytes((folder / "manifest.json").read_bytes())
     for name, file in (
         ("sample/manifest.json", folder / "manifest.json"),
         ("sample.whl", tmp_path / "sample.whl"),
@@ -214,7 +216,9 @@ def test_provenance_names_the_archive_that_is_signed(
     assert made[-2:] == [provenance, signature_of(provenance)]
     subjects[0]["digest"] = {"sha256": sha256_of(archive)}
     # Whoever sent the bundle may name what nobody has seen here, which the key would admit elsewhere.
-    said["subject"] = [each for each in subjects if each["name"] not in ("sample.deb", "evil.tar.zst")]
+    said["subject"] = [
+        each for each in subjects if each["name"] not in ("sample.deb", "evil.tar.zst")
+    ]  # though one lies there
     assert open_statement(signature_of(provenance), key.public) == json.loads(provenance.read_text()) == said
     before = archive.read_bytes(), (folder / SIGNATURE).read_bytes()
     # What is signed as a record of devices counts as one.

@@ -288,22 +288,16 @@ def test_a_text_after_another_prompt_than_the_models_fails(
         return SimpleNamespace(prompted=embed, tokens=None)
 
     given, exact = replace(source, prompts={"query": "query: "}), giving(reference.tolist())
-    right = verify(
-        bundle,
-        given,
-        exact,
-        options=replace(GATE, min_long_cosine=0),
-        program=prompted("query: "),
-        context=context,
-    )
-    assert asked == ["query", "passage"] and right.prompt_cosine is not None and right.prompt_cosine < 0.99
+    low = replace(GATE, min_long_cosine=0)  # which limits prompts, too
+    with pytest.raises(VerificationError, match=r'for passage are nearer to those after "query: "'):
+        verify(bundle, given, exact, options=low, program=prompted("query: "), context=context)
+    assert asked == ["query", "passage"]
     given = replace(source, prompts={"query": "query: ", "passage": "query: "})
     right = verify(bundle, given, exact, options=GATE, program=prompted("query: "), context=context)
     assert right.prompt_cosine == pytest.approx(1.0)
-    with pytest.raises(VerificationError, match=r"cosine after the model's prompts 0\.\d+ is below 0\.9"):
+    with pytest.raises(VerificationError, match=r"after the model's prompt"):
         verify(bundle, given, exact, options=GATE, program=prompted("zzzzzzzzzz"), context=context)
-    low = replace(GATE, min_long_cosine=0)  # which limits prompts, too
-    with pytest.raises(VerificationError, match=r"for query is nearer to that without the model's prompt"):
+    with pytest.raises(VerificationError, match=r'for query are nearer to those after "" than after'):
         verify(bundle, given, exact, options=low, program=prompted(""), context=context)
     unknown = verify(bundle, given, exact, options=GATE, program=prompted(None), context=context)
     assert unknown.prompt_cosine is None
@@ -346,7 +340,7 @@ def test_a_stranger_is_asked_long_texts_and_prompts_that_it_cannot_know(
 
     def after(bundle: Bundle, texts: Sequence[str], purpose: str) -> Rows:
         prompted.extend(texts)
-        return truth([f"query: {text}" for text in texts])
+        return truth([("query: " if purpose == "query" else "") + text for text in texts])
 
     given = replace(source, prompts={"query": "query: "})
     program: Any = SimpleNamespace(prompted=after, tokens=None)
