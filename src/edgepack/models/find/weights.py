@@ -75,6 +75,11 @@ def size_of_weights(weights: Weights, config: Mapping[str, Any], context: BuildC
     if weights.tensors is None:
         return _of_graph(weights.file, config, context)
     tensors = weights.tensors
+    if (named := config.get("transformers_weights")) not in (None, weights.file.name):
+        raise ModelError(
+            f"config.json names {str(named)[:80]!r} for its weights, which transformers 5 reads in the place of {weights.file.name}",
+            hint=f"give that file the name {weights.file.name}, and leave transformers_weights out",
+        )
     require_one_value(config)
     dimension, width = (
         size_of(config, next((each for each in keys if each in config), "hidden_size"))

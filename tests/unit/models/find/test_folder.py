@@ -744,6 +744,15 @@ def test_an_adapter_beside_whole_weights_is_refused(model: Path, context: HostCo
     assert "take adapter_config.json away, or the weights" in str(error.hint)
 
 
+def test_weights_of_another_name_are_refused(model: Path, context: HostContext) -> None:
+    """transformers 5 reads the file that config.json names, and others what is called as ever."""
+    said = json.loads((model / "config.json").read_text())
+    write_json(model / "config.json", {**said, "transformers_weights": "model.safetensors"})
+    ingest(str(model), context=context)
+    write_json(model / "config.json", {**said, "transformers_weights": "other.safetensors"})
+    assert "names 'other.safetensors' for its weights" in refused(model, context).message
+
+
 @pytest.mark.parametrize(
     ("file", "field", "words"),
     [
