@@ -91,9 +91,13 @@ def runner_for(bundle: Bundle, context: BuildContext) -> BundleRunner:
     trusted = may_run(bundle, asked=False, context=context)
     sandbox = find_sandbox()
     if not trusted:
-        context.note(
-            f"in a sandbox ({sandbox.kind})"
-            if sandbox
-            else "WITHOUT A SANDBOX: neither user namespaces nor bwrap works here"
-        )
+        if sandbox is not None:
+            context.note(f"in a sandbox ({sandbox.kind})")
+        else:  # said before it runs: what has done its work may fail, and notes are of what ended well
+            tried = (
+                "user namespaces do not work"
+                if os.geteuid() == 0
+                else "neither user namespaces nor bwrap works"
+            )
+            context.warn(f"{bundle.name} runs WITHOUT A SANDBOX, with all your rights: {tried} here")
     return BundleRunner(context=context, trusted=trusted)

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from edgepack.bundles.manifest import digest
 from edgepack.files.store import Store
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 from edgepack.verifier.confined.limits import MEMORY, limits_for
-from edgepack.verifier.trusted_bundles import FOLDER, is_made_here, may_run, remember
+from edgepack.verifier.trusted_bundles import FOLDER, is_made_here, may_run, remember, runner_for
 
 
 def bundle_of(name: str, directory: Path = Path("/nowhere")) -> Bundle:
@@ -65,3 +67,19 @@ def test_memory_is_limited_where_a_program_uses_what_it_reserves(tmp_path: Path)
     assert limits(own, provider=True) is None
     assert limits(b"export {}") is None
     assert limits(own[:18] + b"\xf3\x00") is None
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [(0, "user namespaces do not work here"), (1000, "neither user namespaces nor bwrap works here")],
+)
+def test_a_stranger_without_a_sandbox_is_warned_of_before_it_runs(
+    context: HostContext, monkeypatch: pytest.MonkeyPatch, user: int, said: str
+) -> None:
+    """Notes are shown of steps that end well: of a program that fails, as one that has done its work may, nothing was said."""
+    monkeypatch.setattr("edgepack.verifier.trusted_bundles.find_sandbox", lambda: None)
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    with context.story.step("verify") as step:
+        runner_for(bundle_of("small"), context)
+    assert step.notes == []
+    assert context.story.warnings == [f"small runs WITHOUT A SANDBOX, with all your rights: {said}"]
