@@ -333,6 +333,17 @@ def test_a_jar_alone_gives_the_programs_bits(java: str, packed: Bundle, tmp_path
         (kept / name).write_bytes(b"damaged")
         answers("true", "no jar of the class path holds a bundle other")
         assert list(cache.iterdir()) == [kept]
+    # Several processes at once, before there is anything and where it is damaged.
+    for damaged in (False, True):
+        if damaged:
+            (kept / "bundle/model/model.plan").write_bytes(b"damaged")
+        else:
+            shutil.rmtree(cache)
+        together = [
+            subprocess.Popen([*command, "small-bert", *TEXTS], stdout=subprocess.PIPE) for _ in range(4)
+        ]
+        assert all(each.communicate()[0].decode().startswith(vectors) for each in together)
+        assert list(cache.iterdir()) == [kept]
 
 
 def linked_in_c(folder: Path, library: Path, *flags: str) -> Path:

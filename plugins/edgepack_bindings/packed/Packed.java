@@ -8,9 +8,11 @@ import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
@@ -51,9 +53,11 @@ public final class Packed {
             }
             Path folder = folder().resolve(name + "-" + digest(manifest, library));
             Path bundle = folder.resolve("bundle");
+            Object seen = key(folder);
             if (!holds(bundle.resolve("manifest.json"), manifest) || !holds(folder.resolve(LIBRARY), library)) {
-                unpack(name, library, folder);
+                unpack(name, library, folder, seen);
             }
+            seen = key(folder);
             if (!loaded) {
                 Bundle.load(folder.resolve(LIBRARY));
                 loaded = true;
@@ -65,7 +69,7 @@ public final class Packed {
                     throw error;
                 }
                 // A file was cut short or changed since it was copied.
-                unpack(name, library, folder);
+                unpack(name, library, folder, seen);
                 return Bundle.open(bundle, options);
             }
         } catch (IOException error) {
@@ -111,10 +115,23 @@ public final class Packed {
         return Files.isRegularFile(file) && Arrays.equals(content, Files.readAllBytes(file));
     }
 
-    /** Into a folder beside it, which then gets its name: another process sees all of it or nothing. */
-    private static void unpack(String name, byte[] library, Path folder) throws IOException {
+    /** Which folder it is; null where there is none. */
+    private static Object key(Path folder) throws IOException {
+        try {
+            return Files.readAttributes(folder, BasicFileAttributes.class).fileKey();
+        } catch (NoSuchFileException missing) {
+            return null;
+        }
+    }
+
+    /**
+     * Into a folder beside it, which then gets its name: another process sees all of it or nothing. The damaged one that was seen there goes
+     * away whole; what another process has put there meanwhile stays.
+     */
+    private static void unpack(String name, byte[] library, Path folder, Object damaged) throws IOException {
         Files.createDirectories(folder.getParent());
         Path part = Files.createTempDirectory(folder.getParent(), ".part");
+        Path old = Files.createTempDirectory(folder.getParent(), ".old");
         try {
             for (String file : new String(bytes(name + ".txt"), StandardCharsets.UTF_8).split("\n")) {
                 Path place = part.resolve("bundle").resolve(file);
@@ -124,8 +141,10 @@ public final class Packed {
                 }
             }
             Files.write(part.resolve(LIBRARY), library);
-            remove(folder);
             try {
+                if (damaged != null && damaged.equals(key(folder))) {
+                    Files.move(folder, old, StandardCopyOption.ATOMIC_MOVE);
+                }
                 Files.move(part, folder, StandardCopyOption.ATOMIC_MOVE);
             } catch (FileSystemException first) {
                 if (!Files.isDirectory(folder)) {
@@ -135,6 +154,7 @@ public final class Packed {
             }
         } finally {
             remove(part);
+            remove(old);
         }
     }
 
