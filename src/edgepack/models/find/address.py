@@ -3,26 +3,36 @@
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urldefrag, urlsplit, urlunsplit
 
 from edgepack.context import BuildContext
-from edgepack.errors import DownloadError, ModelError, UsageError
+from edgepack.errors import DownloadError, ModelError, UnsupportedModelError, UsageError
 from edgepack.fetch import http
 from edgepack.fetch.download import download, fetch_file, file_name, require_online
 from edgepack.files.archives import SUFFIXES
 from edgepack.files.store import written_beside
 from edgepack.models.find.hub import DEFAULT_ENDPOINT, Hub, endpoint
+from edgepack.models.graph.onnx_file import external_locations
 from edgepack.models.read import hub_layout
 from edgepack.models.read.documents import most_of
-from edgepack.models.read.model_folder import MODULES, ModelFolder
+from edgepack.models.read.model_folder import CONFIG, LENGTH_FILES, MODULES, ModelFolder
 from edgepack.models.read.safetensors import shard_names
+from edgepack.models.read.static import is_static
 from edgepack.records.model import RemoteModel
 
-DESCRIPTIONS = (*hub_layout.DESCRIPTIONS, *hub_layout.OLDER_TOKENIZERS, *hub_layout.OLDER_SETTINGS)
-FOLDER_NAMES = (*DESCRIPTIONS, *hub_layout.WEIGHTS, "model.onnx", "onnx/model.onnx")
+GRAPHS = ("model.onnx", "onnx/model.onnx")
+ADAPTERS = (hub_layout.ADAPTER, *sorted(hub_layout.ADAPTER_WEIGHTS))
+DESCRIPTIONS = (
+    *hub_layout.DESCRIPTIONS,
+    *hub_layout.OLDER_TOKENIZERS,
+    *hub_layout.OLDER_SETTINGS,
+    *LENGTH_FILES[1:],
+)
+FOLDER_NAMES = (*DESCRIPTIONS, *ADAPTERS, *hub_layout.WEIGHTS, *GRAPHS)
 """What is looked for at the address of a folder, since a server need not list it; then what these name."""
 IN_MODULES = ("config.json", hub_layout.SAFETENSORS, hub_layout.PICKLED, "tokenizer.json")
 
@@ -49,7 +59,9 @@ class Addresses:
         if path.endswith(".onnx"):
             return _graph(url, context)
         base = _join(url, "")
-        return _folder(base, _all_seen(base, FOLDER_NAMES, context), file_name(base), context)
+        seen = _all_seen(base, FOLDER_NAMES, context)
+        seen |= _data_seen(base, _computed_by(base, seen, context), seen, context)
+        return _folder(base, seen, file_name(base), context)
 
 
 def of_the_hub(url: str) -> str | None:
@@ -120,6 +132,7 @@ def _graph(url: str, context: BuildContext) -> RemoteModel:
         seen = _all_seen(parent, (*DESCRIPTIONS, name), context)
     if name not in seen:
         raise DownloadError(f"no file found at {http.redacted(url)}", hint="check the address")
+    seen |= _data_seen(parent, name, seen, context)
     stem = name.rpartition("/")[2].removesuffix(".onnx")
     return _folder(parent, seen, file_name(parent) if stem == "model" else stem, context, graph=name)
 
@@ -135,7 +148,11 @@ def _folder(
         )
 
     def fetch(file: str, destination: Path) -> None:
-        _fetch(base, file, seen, destination, context)
+        if file.endswith(".onnx"):
+            shutil.copyfile(_read(base, file, seen[file], context), destination)
+            _require_as_seen(base, file, seen, destination)
+        else:
+            _fetch(base, file, seen, destination, context)
 
     return RemoteModel(
         name=name,
@@ -164,35 +181,62 @@ def _all_seen(base: str, names: Iterable[str], context: BuildContext) -> dict[st
     folders = [each.folder for each in modules or ()]
     named = {f"{folder}/{name}" for folder in folders if re.fullmatch(r"\w+", folder) for name in IN_MODULES}
     named |= {shard for index in indexes for shard in shard_names(texts[index])}
+    _require_few(named, texts, base)
+    return seen | (_seen(base, sorted(named), context) if named else {})
+
+
+def _require_few(named: Collection[str], by: Iterable[str], base: str) -> None:
     if len(named) > hub_layout.MOST_FILES:
         raise ModelError(
-            f"{' and '.join(sorted(texts))} at {http.redacted(base)} name {len(named):,} files; a model has {hub_layout.MOST_FILES:,} at most",
+            f"{' and '.join(sorted(by))} at {http.redacted(base)} name {len(named):,} files; a model has {hub_layout.MOST_FILES:,} at most",
             hint="check the address",
         )
-    return seen | (_seen(base, sorted(named), context) if named else {})
+
+
+def _computed_by(base: str, seen: Mapping[str, str], context: BuildContext) -> str:
+    """The graph that computes a folder's model; empty where its tensors do, or where it is refused when it is read whole."""
+    if CONFIG not in seen or not any(name in seen for name in GRAPHS):
+        return ""
+    read = ModelFolder(directory=_read(base, CONFIG, seen[CONFIG], context).parent)
+    try:
+        chosen = (
+            "" if is_static(read) else hub_layout.choose_weights(seen, read.config, base, context=context)
+        )
+    except (ModelError, UnsupportedModelError):
+        return ""
+    return chosen if chosen in GRAPHS else ""
+
+
+def _data_seen(base: str, graph: str, seen: Mapping[str, str], context: BuildContext) -> dict[str, str]:
+    """The files with a graph's tensors, as of ``_seen``: trained further, a model has the same graph."""
+    if not graph:
+        return {}
+    parent = graph.rpartition("/")[0]
+    locations = external_locations(_read(base, graph, seen[graph], context))
+    named = [f"{parent}/{each}" if parent else each for each in locations]
+    _require_few(named, [graph], base)
+    return _seen(base, named, context, there=True) if named else {}
 
 
 def _fetch(base: str, name: str, seen: Mapping[str, str], destination: Path, context: BuildContext) -> None:
     """One file. Raises ``DownloadError`` where it is another than was seen, which does not fit the files beside it."""
     download(_join(base, name), destination, most=most_of(name), progress=context.progress)
-    # Asked anew: a file may change while it is sent. One that was not seen (a graph's data) is of the version of those that were.
-    wanted = {name: seen[name]} if name in seen else seen
-    before = {_join(base, each): validator for each, validator in wanted.items()}
-    now = http.probe({_join(base, name), *before}, there=True)
-    for url, validator in before.items():
-        if url not in now or now[url].validator not in ("", validator):
-            raise DownloadError(
-                f"{http.redacted(url)} was changed while the model was fetched",
-                hint="try again when all of its files are of one version",
-            )
-    size, said = destination.stat().st_size, now.get(_join(base, name))
-    if said is not None and said.size not in (
-        None,
-        0,
-        size,
-    ):  # one of HTTP/1.0 ends where the connection does
+    _require_as_seen(base, name, seen, destination)
+
+
+def _require_as_seen(base: str, name: str, seen: Mapping[str, str], destination: Path) -> None:
+    """Asked anew: a file may change while it is sent."""
+    url = _join(base, name)
+    said = http.probe([url], there=True).get(url)
+    if said is None or said.validator not in ("", seen.get(name)):
         raise DownloadError(
-            f"{http.redacted(_join(base, name))} has {said.size} bytes, and {size} came",
+            f"{http.redacted(url)} was changed while the model was fetched",
+            hint="try again when all of its files are of one version",
+        )
+    size = destination.stat().st_size
+    if said.size not in (None, 0, size):  # one of HTTP/1.0 ends where the connection does
+        raise DownloadError(
+            f"{http.redacted(url)} has {said.size} bytes, and {size} came",
             hint="try again; the connection may have broken",
         )
 
@@ -201,10 +245,11 @@ def _read(base: str, name: str, validator: str, context: BuildContext) -> Path:
     """One of the files that name others, kept for as long as it is the same."""
 
     def make(folder: Path) -> None:
-        _fetch(base, name, {name: validator}, folder / name, context)
+        _fetch(base, name, {name: validator}, folder / last, context)
 
+    last = name.rpartition("/")[2]
     inputs = {"url": _join(base, name), "validator": validator}
-    return context.store.cached("addresses", inputs, make) / name
+    return context.store.cached("addresses", inputs, make) / last
 
 
 def _seen(base: str, names: Iterable[str], context: BuildContext, *, there: bool = False) -> dict[str, str]:

@@ -26,6 +26,7 @@ from edgepack.errors import DownloadError, EdgepackError, HashMismatchError, Mod
 from edgepack.files.store import digest_tree
 from edgepack.models.find.source import ingest
 from edgepack.models.read import documents
+from edgepack.models.read.model_folder import LENGTH_FILES
 from edgepack.plugins.context import HostContext
 
 
@@ -227,6 +228,51 @@ def test_a_folder_that_changed_is_fetched_again(server: Server, model: Path, onl
     write_json(model / "sentence_bert_config.json", {"max_seq_length": 16})
     put(server, model, "/m")
     assert ingest(url, context=online).max_length == 16
+
+
+@pytest.mark.parametrize("form", ["/m", "/m/onnx/model.onnx"])
+def test_a_graphs_data_that_changed_is_fetched_again(
+    server: Server, model: Path, online: HostContext, form: str
+) -> None:
+    """The graph of a model that was trained further is the same; "up to date" was said of the old data, and "verified"."""
+    (model / "model.safetensors").unlink()
+    write_onnx(model / "onnx" / "model.onnx", external="model.onnx_data")
+    data = model / "onnx" / "model.onnx_data"
+    for number in b"\0", b"\1":
+        data.write_bytes(number * 320)
+        url = put(server, model, "/m").removesuffix("/m") + form
+        for context in (online, replace(online, offline=True)):
+            found = ingest(url, context=context)
+            assert (found.directory / "onnx" / "model.onnx_data").read_bytes() == number * 320
+    assert server.paths("GET").count("/m/onnx/model.onnx") == 1, "and the graph once"
+
+
+def test_a_graph_that_is_not_taken_is_not_fetched(server: Server, model: Path, online: HostContext) -> None:
+    (model / "onnx").mkdir()
+    (model / "onnx" / "model.onnx").write_text("whatever this is")
+    assert ingest(put(server, model, "/m"), context=online).weights is not None
+    assert "/m/onnx/model.onnx" not in server.paths("GET")
+
+
+@pytest.mark.parametrize("name", LENGTH_FILES)
+def test_a_folder_with_a_length_under_each_name(
+    server: Server, model: Path, online: HostContext, name: str
+) -> None:
+    """Those of older versions were not asked for, and the vectors were of other lengths and letters."""
+    (model / "sentence_bert_config.json").unlink()
+    write_json(model / name, {"max_seq_length": 20})
+    assert ingest(put(server, model, "/m"), context=online).max_length == 20
+
+
+def test_a_folder_with_an_adapter_beside_its_weights(
+    server: Server, model: Path, online: HostContext
+) -> None:
+    """As a folder on this disk is refused."""
+    write_json(model / "adapter_config.json", {"peft_type": "LORA"})
+    (model / "adapter_model.safetensors").write_bytes(b"")
+    assert (
+        "holds an adapter (LoRA) and weights beside it" in refused(put(server, model, "/m"), online).message
+    )
 
 
 @pytest.mark.parametrize("during", ["tokenizer.json", "onnx/model.onnx", "onnx/model.onnx_data"])
