@@ -103,35 +103,6 @@ def test_a_signed_bundle_that_no_build_of_a_project_has_made_is_not_replaced(
     assert states() == {"one": "made"}
 
 
-def test_a_signed_archive_that_was_put_beside_a_projects_bundle_is_not_replaced(
-    states: Callable[..., dict[str, str]], tmp_path: Path
-) -> None:
-    """A release that was downloaded into the output folder was gone, with its signature."""
-    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
-    private, _ = new_keys(tmp_path / "team", password=None)
-    dist, release = tmp_path / "dist", tmp_path / "release"
-    assert states() == {"one": "made"}
-    python_api.sign(dist / "one-kiosk-one", key=private)
-    assert states() == {"one": "up to date"}
-    python_api.bundle(
-        tmp_path / "one",
-        target="kiosk-one",
-        output=release,
-        settings={"model.min_agreement": 0.5},
-        key=private,
-        offline=True,
-    )
-    names = ("one-kiosk-one.tar.zst", "one-kiosk-one.tar.zst.sigstore.json")
-    for name in names:
-        shutil.copy(release / name, dist)
-    assert states() == {"one": "failed"}
-    assert all((dist / name).read_bytes() == (release / name).read_bytes() for name in names)
-    # What is damaged is made again.
-    (dist / names[0]).write_bytes(b"damaged!")
-    (dist / names[1]).unlink()
-    assert states() == {"one": "made"}
-
-
 @pytest.mark.parametrize("left", [".tar.zst", ".deb"])
 def test_what_is_left_of_a_signed_release_is_not_replaced(
     states: Callable[..., dict[str, str]], tmp_path: Path, left: str

@@ -80,8 +80,8 @@ def _digest_of_memory(folder: Path, known: Mapping[str, Any]) -> str:
 def require_replaceable(folder: Path, packages: Iterable[Path] = (), *, force: bool) -> None:
     """Raise ``OutputError`` where something signed lies there that no build of a project has remembered: nobody could make it again.
 
-    A folder that is remembered, whatever its signature, can be made again. Of all else the signature is remembered, or what it is of: a
-    release's archive may have been put beside it.
+    Archive, provenance and report beside a bundle that is remembered are its own, or damage. Of all else the signature is remembered, or
+    what it is of.
     """
     if force:
         return
@@ -89,7 +89,7 @@ def require_replaceable(folder: Path, packages: Iterable[Path] = (), *, force: b
     there: tuple[Path, ...] = (folder, *files_beside(folder))
     with suppress(BundleError):
         if digest(Bundle(directory=folder, manifest=read_manifest(folder))) == known["digest"]:
-            there = there[1:]
+            there = ()
     for signed in (*there, *packages):
         signature = folder / SIGNATURE if signed == folder else signature_of(signed)
         names = {each.relative_to(folder.parent).as_posix() for each in (signed, signature)}
