@@ -53,6 +53,8 @@ class Adapter:
     """Whether the base model keeps its matrices as [inputs, outputs]."""
     changes: Mapping[str, AdapterChange] = field(default_factory=dict)
     """By the tensor's name in the base model."""
+    alphas: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
+    """As ``_alphas`` reads them."""
 
 
 def adapter_weights(folder: ModelFolder) -> Path:
@@ -118,6 +120,7 @@ def _read(base: TensorFile, folder: ModelFolder) -> Adapter:
         settings=settings,
         transposed=bool(settings.get("fan_in_fan_out")),
         changes=changes,
+        alphas=_alphas(settings),
     )
 
 
@@ -165,34 +168,38 @@ def _require_lora(settings: Mapping[str, Any]) -> None:
         )
 
 
-def _scale(settings: Mapping[str, Any], module: str, rank: int) -> float:
-    """alpha / rank, or by the rank's root; alpha may be a module's own."""
-    patterns = settings.get("alpha_pattern") or {}
-    if not isinstance(patterns, dict):
-        raise ModelError(f"{CONFIG}: alpha_pattern is no JSON object", hint=EDITED)
-    alpha = next(
-        (value for key, value in patterns.items() if _is_meant(key, module)), settings.get("lora_alpha", 8)
-    )
+def _scale(adapter: Adapter, module: str, rank: int) -> float:
+    """alpha / rank, or by the rank's root; alpha may be a module's own: of the first key that means it."""
+    parts = module.split(".")
+    names = [f"^{module}", *(".".join(parts[start:]) for start in range(len(parts)))]
+    usual = (len(adapter.alphas), adapter.settings.get("lora_alpha", 8))
+    _, alpha = min((adapter.alphas.get(name, usual) for name in names), key=lambda each: each[0])
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not abs(alpha) <= LARGEST_ALPHA:
         raise ModelError(f"{CONFIG}: alpha is {str(alpha)[:40]}, expected a number", hint=EDITED)
-    return alpha / (math.sqrt(rank) if settings.get("use_rslora") else rank)
+    return alpha / (math.sqrt(rank) if adapter.settings.get("use_rslora") else rank)
 
 
 LARGEST_ALPHA = 1e9
 
 
-def _is_meant(pattern: str, module: str) -> bool:
-    """Whether a key of alpha_pattern means a module: its name, or the last parts of it.
+def _alphas(settings: Mapping[str, Any]) -> Mapping[str, tuple[int, Any]]:
+    """alpha_pattern: the name of a module after ``^``, or the last parts of it → which key it is, alpha.
 
-    To peft it is a regular expression, of which a stranger's may take for ever. Raises ``UnsupportedModelError``.
+    To peft a key is a regular expression, of which a stranger's may take for ever. Raises ``UnsupportedModelError``.
     """
-    plain = pattern.removeprefix("^").replace("\\.", ".")
-    if not plain.replace("_", "").replace(".", "").replace("-", "").isalnum():
-        raise UnsupportedModelError(
-            f"{CONFIG}: alpha_pattern has {pattern[:80]!r}, edgepack reads names of modules there",
-            hint=_MERGE_YOURSELF,
-        )
-    return module == plain or (plain == pattern.replace("\\.", ".") and module.endswith(f".{plain}"))
+    patterns = settings.get("alpha_pattern") or {}
+    if not isinstance(patterns, dict):
+        raise ModelError(f"{CONFIG}: alpha_pattern is no JSON object", hint=EDITED)
+    found: dict[str, tuple[int, Any]] = {}
+    for at, (pattern, alpha) in enumerate(patterns.items()):
+        name = pattern.replace("\\.", ".")
+        if not name.removeprefix("^").replace("_", "").replace(".", "").replace("-", "").isalnum():
+            raise UnsupportedModelError(
+                f"{CONFIG}: alpha_pattern has {pattern[:80]!r}, edgepack reads names of modules there",
+                hint=_MERGE_YOURSELF,
+            )
+        found.setdefault(name, (at, alpha))
+    return found
 
 
 def _endings(base: TensorFile) -> Mapping[str, list[str]]:
@@ -257,7 +264,7 @@ def _changed(base: TensorFile, name: str, shape: tuple[int, ...], adapter: Adapt
 def _merged(before: Array, change: AdapterChange, adapter: Adapter, *, turned: bool) -> Array:
     tensors = adapter.tensors
     down, up = (tensors.read(key, tensors.tensors[key].shape) for key in (change.down, change.up))
-    delta = _scale(adapter.settings, change.module, len(down)) * (up @ down)
+    delta = _scale(adapter, change.module, len(down)) * (up @ down)
     merged: Array = (before + (delta.T if turned else delta)).astype(np.float32)
     if not change.magnitude:
         return merged

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ import pytest
 from tests.support.tiny import write_json
 
 from edgepack.errors import EdgepackError, ModelError
-from edgepack.models.convert.adapter import CONFIG
+from edgepack.models.convert.adapter import CONFIG, Adapter, _alphas, _scale
 from edgepack.models.find.adapter import merged_model
-from edgepack.models.read.safetensors import open_tensors
+from edgepack.models.read.safetensors import TensorFile, open_tensors
 from edgepack.plugins.context import HostContext
 
 LAYER = "encoder.layer.0.attention.self.query"
@@ -142,7 +143,7 @@ from pathlib import Path
 from edgepack.errors import EdgepackError
 from edgepack.models.convert.adapter import merge_adapter
 from edgepack.models.read.model_folder import ModelFolder
-from edgepack.models.read.safetensors import open_tensors
+from edgepack.models.read.safetensors import TensorFile, open_tensors
 resource.setrlimit(resource.RLIMIT_CPU, (50, 50))
 try:
     merge_adapter(open_tensors(Path(sys.argv[1])), ModelFolder(directory=Path(sys.argv[2])), Path(sys.argv[3]))
@@ -185,6 +186,21 @@ def test_alpha_of_a_module_is_as_in_peft(
     merged = merged_model(an_adapter(tmp_path / "adapter", alpha_pattern={pattern: 40}), context=context)
     found = open_tensors(merged / "model.safetensors").read(QUERY, (WIDTH, WIDTH))
     np.testing.assert_allclose(found, 0.1 + (20 if meant else 2) * 0.02, rtol=1e-6)
+
+
+def test_the_first_key_that_means_a_module_counts_however_many_there_are(tmp_path: Path) -> None:
+    """Each module was compared with all keys: 460,000, as a file of 4 MiB may have, took hours."""
+    alphas = _alphas(
+        {"alpha_pattern": {**{f"x{at}": 1 for at in range(460_000)}, f"^{LAYER}": 5, "query": 7, LAYER: 9}}
+    )
+    adapter = Adapter(
+        tensors=TensorFile(path=tmp_path, tensors={}), settings={}, transposed=False, alphas=alphas
+    )
+    began = time.process_time()
+    assert {_scale(adapter, LAYER, 1) for _ in range(1_000)} == {5}
+    assert _scale(adapter, "another.query", 1) == 7
+    assert _scale(adapter, "another.key", 1) == 8
+    assert time.process_time() - began < 2
 
 
 def test_an_adapter_that_was_fetched_names_no_folder_of_this_machine(
