@@ -172,8 +172,8 @@ def _scale(adapter: Adapter, module: str, rank: int) -> float:
     """alpha / rank, or by the rank's root; alpha may be a module's own: of the first key that means it."""
     parts = module.split(".")
     names = [f"^{module}", *(".".join(parts[start:]) for start in range(len(parts)))]
-    usual = (len(adapter.alphas), adapter.settings.get("lora_alpha", 8))
-    _, alpha = min((adapter.alphas.get(name, usual) for name in names), key=lambda each: each[0])
+    meant = [adapter.alphas[name] for name in names if name in adapter.alphas]
+    alpha = min(meant, key=lambda each: each[0])[1] if meant else adapter.settings.get("lora_alpha", 8)
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not abs(alpha) <= LARGEST_ALPHA:
         raise ModelError(f"{CONFIG}: alpha is {str(alpha)[:40]}, expected a number", hint=EDITED)
     return alpha / (math.sqrt(rank) if adapter.settings.get("use_rslora") else rank)

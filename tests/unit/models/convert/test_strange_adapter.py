@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,8 @@ def test_the_first_key_that_means_a_module_counts_however_many_there_are(tmp_pat
     assert _scale(adapter, "another.query", 1) == 7
     assert _scale(adapter, "another.key", 1) == 8
     assert time.process_time() - began < 2
+    twice = _alphas({"alpha_pattern": {"a.b": 1, r"a\.b": 2, "key": 3}})
+    assert _scale(replace(adapter, alphas=twice), "another.key", 1) == 3
 
 
 def test_an_adapter_that_was_fetched_names_no_folder_of_this_machine(
