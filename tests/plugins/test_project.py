@@ -103,6 +103,29 @@ def test_a_signed_bundle_that_no_build_of_a_project_has_made_is_not_replaced(
     assert states() == {"one": "made"}
 
 
+def test_a_signed_archive_that_was_laid_over_the_own_one_of_a_project_is_not_replaced(
+    states: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    """A release was downloaded into `dist`: the next build made the bundle again, and removed its signature."""
+    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
+    private, _ = new_keys(tmp_path / "team", password=None)
+    dist, release = tmp_path / "dist", tmp_path / "release"
+    archive = "one-kiosk-one.tar.zst"
+    assert states() == {"one": "made"}
+    shutil.copytree(dist, release)
+    python_api.sign(release / "one-kiosk-one", key=private)
+    for name in (archive, f"{archive}.sigstore.json"):
+        shutil.copy(release / name, dist / name)
+    before = digest_tree(dist)
+    assert states() == {"one": "failed"} and digest_tree(dist) == before
+    # A kill in the middle of signing leaves the same, and the folder's signature before it.
+    sign_bundle(open_bundle(dist / "one-kiosk-one"), load_private(private, password=None))
+    assert states() == {"one": "made"}
+    python_api.sign(dist / "one-kiosk-one", key=private)
+    (dist / archive).write_bytes(b"damaged!")
+    assert states() == {"one": "made"}
+
+
 @pytest.mark.parametrize("left", [".tar.zst", ".deb"])
 def test_what_is_left_of_a_signed_release_is_not_replaced(
     states: Callable[..., dict[str, str]], tmp_path: Path, left: str

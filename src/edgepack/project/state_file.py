@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.building.outcome import Outcome, files_beside
+from edgepack.bundles.archive import archive_of, holds_only
 from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle, read_manifest
 from edgepack.bundles.place import held_as_it_is, held_place, placed_beside
+from edgepack.bundles.provenance import is_about, provenance_file
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, OutputError
 from edgepack.files.folder import is_below, named_path
@@ -80,26 +82,36 @@ def _digest_of_memory(folder: Path, known: Mapping[str, Any]) -> str:
 def require_replaceable(folder: Path, packages: Iterable[Path] = (), *, force: bool) -> None:
     """Raise ``OutputError`` where something signed lies there that no build of a project has remembered: nobody could make it again.
 
-    Archive, provenance and report beside a bundle that is remembered are its own, or damage. Of all else the signature is remembered, or
-    what it is of.
+    Of a folder its digest is remembered. Of all that lies beside it the signature is, or what it is of; or it was left by a kill in
+    the middle of signing the folder.
     """
     if force:
         return
     known = _remembered(folder.parent).get(folder.name, {"digest": None, "files": {}})
-    there: tuple[Path, ...] = (folder, *files_beside(folder))
+    bundle: Bundle | None = None
     with suppress(BundleError):
-        if digest(Bundle(directory=folder, manifest=read_manifest(folder))) == known["digest"]:
-            there = ()
-    for signed in (*there, *packages):
+        found = Bundle(directory=folder, manifest=read_manifest(folder))
+        bundle = found if digest(found) == known["digest"] else None
+    for signed in (*([] if bundle else [folder]), *files_beside(folder), *packages):
         signature = folder / SIGNATURE if signed == folder else signature_of(signed)
-        names = {each.relative_to(folder.parent).as_posix() for each in (signed, signature)}
-        if os.path.lexists(signature) and not any(
-            _is_as_made(folder, known, name) for name in names & known["files"].keys()
-        ):
+        as_made = _is_any_as_made(folder, known, signed, signature)
+        if os.path.lexists(signature) and not (as_made or (bundle and _is_left(signed, bundle, known))):
             raise OutputError(
                 f"{signed} is signed, and no build of a project has made it, so it is not replaced",
                 hint="--force replaces a bundle; or name another `output`",
             )
+
+
+def _is_left(signed: Path, bundle: Bundle, known: Mapping[str, Any]) -> bool:
+    """Whether an archive or provenance is of the bundle beside it, whose own signature, which comes first, is not remembered either."""
+    signature = bundle.directory / SIGNATURE
+    if not signature.is_file() or _is_any_as_made(bundle.directory, known, signature):
+        return False
+    if signed == archive_of(bundle.directory):
+        return holds_only(signed, bundle)
+    with suppress(BundleError):
+        return signed == provenance_file(bundle.directory) and is_about(signed, bundle)
+    return False
 
 
 def holds_installed(bundle: Bundle) -> bool:
@@ -121,6 +133,11 @@ def _is_as_made(folder: Path, known: Mapping[str, Any], *only: str) -> bool:
         return described(folder.parent, names) == {name: known["files"][name] for name in names}
     except (OSError, ValueError):
         return False
+
+
+def _is_any_as_made(folder: Path, known: Mapping[str, Any], *files: Path) -> bool:
+    names = {each.relative_to(folder.parent).as_posix() for each in files} & known["files"].keys()
+    return any(_is_as_made(folder, known, name) for name in names)
 
 
 def same_delegates(memory: Mapping[str, Any], host: PluginHost) -> bool:
