@@ -179,6 +179,7 @@ def _ran(bundle: Bundle, found: Verification, golden: float | None, there: Place
         "vectors": found.texts > 0,
         "long texts": found.long_cosine is not None,
         "prompts": found.prompt_cosine is not None,
+        "shorter vectors": found.shorter_cosine is not None,
         "drawn texts": found.drawn is not None,
         "batches": found.batch_cosine is not None,
         "tokenizer": found.same_tokens > 0,

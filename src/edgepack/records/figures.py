@@ -38,6 +38,8 @@ MAX_DIFFERENCE = 1e-3
 """The same in numbers."""
 MAX_LENGTH_ERROR = 0.2
 """Limit of ``Verification.length_error``."""
+MIN_SHORTER = 0.999
+"""Limit of ``Verification.shorter_cosine``: the same numbers, but for their rounding and what a batch or a GPU changes."""
 
 Unit = Literal["cosine", "share", "error", "difference", "loss", "texts", "pairs"]
 VALUES: Mapping[Unit, tuple[str, str]] = {
@@ -194,6 +196,13 @@ def _vectors(found: Verification, limits: Mapping[str, float]) -> Iterator[Figur
         key, _, value, limit = entry
         if value is not None or (key == "batch_cosine" and limit in limits):
             yield _of_vectors(entry, limits, brief=key == "drawn.mean_cosine")
+    if found.shorter_cosine is not None:
+        yield Figure(
+            key="shorter_cosine",
+            name="lowest cosine of vectors that its program cut",
+            value=found.shorter_cosine,
+            limit=MIN_SHORTER,
+        )
     if found.length_error is not None:
         yield Figure(
             key="length_error",

@@ -134,6 +134,9 @@ class Verification:
     """Tokens of the longest text that was asked, where the model takes more; 0: ``long_cosine`` is of longer texts than it takes."""
     prompt_cosine: float | None = None
     """Lowest cosine of a text after each of the model's prompts; ``None``: it has none, or the program puts none."""
+    shorter_cosine: float | None = None
+    """Lowest cosine of vectors that the program cut to each of ``lengths``, to its whole ones, cut as the model wants it; ``None``: there are
+    none, or the program cuts none."""
     length_error: float | None = None
     """Largest difference of a vector's length from the reference's, as a share of it; ``None``: the model gives vectors of length 1, or
     scores or other outputs, which have figures of their own."""

@@ -159,6 +159,7 @@ def not_asked(bundle: Bundle, source: ModelSource, found: Verification) -> tuple
         "texts after its prompts": bool(prefixes(source))
         and not source.ranks
         and found.prompt_cosine is None,
+        "shorter vectors of its program": bool(found.lengths) and found.shorter_cosine is None,
         f"what it does elsewhere than in {(runner.get('command') or [''])[0]}": not runs_itself(bundle),
     }
     return tuple(word for word, lacks in words.items() if lacks)

@@ -31,7 +31,7 @@ from edgepack.verifier.outputs.scores import measure_scores
 from edgepack.verifier.texts.drawn import drawn_texts
 from edgepack.verifier.texts.long import long_texts, tokens_of_long
 from edgepack.verifier.tokens import compare_tokens, has_fewer_tokens
-from edgepack.verifier.vector_quality import measure_quality, with_lengths
+from edgepack.verifier.vector_quality import measure_quality, shorter, with_lengths
 
 Embed = Callable[[Bundle, Sequence[str]], Sequence[Sequence[float]]]
 
@@ -110,6 +110,9 @@ def verify(
             figures = replace(
                 figures, prompt_cosine=_cosine_of_prompts(bundle, program, source, short, exact)
             )
+            if short and figures.lengths and source.outputs is None:
+                cosine = _cosine_of_shorter(bundle, program, source, short, vectors_of(short))
+                figures = replace(figures, shorter_cosine=cosine)
         if seed is not None:
             made, right = vectors_of(drawn), exact(drawn)
             near = compare(made, right)
@@ -206,6 +209,29 @@ def _cosine_of_prompts(
                     f"the vectors of texts for {purpose} are nearer to those after {_quoted(other)} than after the model's prompt {_quoted(prompt)}",
                     hint="the runner in this bundle does not put it before texts",
                 )
+    return min(cosines, default=None)
+
+
+def _cosine_of_shorter(
+    bundle: Bundle, program: Program, source: ModelSource, texts: Sequence[str], whole: NDArray[np.float32]
+) -> float | None:
+    """The lowest cosine of what the program cuts to each length of the model to its whole vectors, cut here; ``None`` where it cuts none.
+
+    Raises ``VerificationError`` for vectors that are not of length 1 again.
+    """
+    cosines: list[float] = []
+    for dimension, cut in shorter(whole, source):
+        if (rows := program.shortened(bundle, texts, dimension)) is None:
+            continue
+        made = np.asarray(rows, dtype=np.float32)
+        norms = np.linalg.norm(made, axis=1) if made.shape == cut.shape else np.zeros(1)
+        # What is not finite is no such length either.
+        if not (np.abs(norms - 1.0) <= LENGTH_TOLERANCE).all():
+            raise VerificationError(
+                f"the bundle's vectors of {dimension} numbers (`embed --dim {dimension}`) are not of length 1",
+                hint="the runner in this bundle is broken",
+            )
+        cosines.append(lowest_cosine(made, cut))
     return min(cosines, default=None)
 
 

@@ -86,10 +86,19 @@ class BundleRunner:
 
         ``None`` where the program is not one of edgepack's and knows no prompts, or its device is missing. Raises what ``embed`` raises.
         """
+        return self._optional(bundle, texts, ["--prefix", purpose])
+
+    def shortened(self, bundle: Bundle, texts: Sequence[str], dimension: int) -> list[list[float]] | None:
+        """Vectors of the texts that the program itself has cut to so many numbers; ``None`` and errors as of ``prompted``."""
+        return self._optional(bundle, texts, ["--dim", str(dimension)], dimension)
+
+    def _optional(
+        self, bundle: Bundle, texts: Sequence[str], options: Sequence[str], dimension: int | None = None
+    ) -> list[list[float]] | None:
         if not runs_itself(bundle):
             return None
         try:
-            return self.vectors(bundle, texts, ["--prefix", purpose])
+            return self.vectors(bundle, texts, options, dimension)
         except CannotRunHere:
             return None
         except ProofError:
@@ -148,12 +157,20 @@ class BundleRunner:
         said = self._answers(bundle, [bundle.program, *asked, *side, *JSON_LINES], texts)
         return _read(bundle, "outputs", said, len(texts), _outputs_of)
 
-    def vectors(self, bundle: Bundle, texts: Sequence[str], options: Sequence[str] = ()) -> list[list[float]]:
-        """Vectors as of ``embed``, but for what is done where only the device is missing; ``options`` are the program's."""
+    def vectors(
+        self,
+        bundle: Bundle,
+        texts: Sequence[str],
+        options: Sequence[str] = (),
+        dimension: int | None = None,
+    ) -> list[list[float]]:
+        """Vectors as of ``embed``, but for what is done where only the device is missing; ``options`` are the program's, and
+        ``dimension`` is how many numbers it gives by them.
+        """
         if not texts:
             return []
         command = [*command_of(bundle, trusted=self.trusted), *options]
-        dimension = bundle.manifest["model"]["dimension"]
+        dimension = dimension or bundle.manifest["model"]["dimension"]
         in_digits = bundle.manifest["runner"].get("lines") == HEXADECIMAL
         if in_digits:
             lines = "".join(f"{text.encode('utf-8', 'surrogatepass').hex()}\n" for text in texts)

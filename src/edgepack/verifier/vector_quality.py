@@ -88,12 +88,10 @@ def with_lengths(
 
 
 def _at_lengths(vectors: Vectors, reference: Vectors, source: ModelSource) -> Iterator[LengthFigure]:
-    """Vectors cut as the program does it, at each length that the model names beside its own, longest first."""
-    if (trained := shortening(source)) is None or source.head is not None:
-        return
-    for dimension in sorted(set(trained["dimensions"]) - {source.dimension}, reverse=True):
-        cut = (_cut(each, dimension, center=trained["layer_norm"]) for each in (vectors, reference))
-        found = compare(*cut)
+    for (dimension, cut), (_, exact) in zip(
+        shorter(vectors, source), shorter(reference, source), strict=True
+    ):
+        found = compare(cut, exact)
         yield LengthFigure(
             dimension=dimension,
             mean_cosine=found.mean_cosine,
@@ -103,9 +101,15 @@ def _at_lengths(vectors: Vectors, reference: Vectors, source: ModelSource) -> It
         )
 
 
-def _cut(vectors: Vectors, dimension: int, *, center: bool) -> Vectors:
-    """The first numbers of each, less the mean of all where a layer normalisation comes before the cut."""
-    return (vectors - vectors.mean(axis=1, keepdims=True) if center else vectors)[:, :dimension]
+def shorter(vectors: Vectors, source: ModelSource) -> Iterator[tuple[int, Vectors]]:
+    """Vectors cut to each length that the model names beside its own, longest first: the first numbers of each, less the mean of all where
+    a layer normalisation comes before the cut.
+    """
+    if (trained := shortening(source)) is None or source.head is not None:
+        return
+    whole = vectors - vectors.mean(axis=1, keepdims=True) if trained["layer_norm"] else vectors
+    for dimension in sorted(set(trained["dimensions"]) - {source.dimension}, reverse=True):
+        yield dimension, whole[:, :dimension]
 
 
 def batch_independence(embed: Embed, together: Embed, texts: Sequence[str]) -> float:

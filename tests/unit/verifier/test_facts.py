@@ -14,7 +14,7 @@ from edgepack.errors import BundleError, EdgepackError, FloorError, ModelError, 
 from edgepack.operators.config import operators_of_ort_model
 from edgepack.records.bundle import Bundle
 from edgepack.records.model import ModelSource
-from edgepack.records.report import Verification
+from edgepack.records.report import LengthFigure, Verification
 from edgepack.runner.freeze.sample_bundle import sample_model
 from edgepack.verifier.facts import not_asked, require_facts, require_precision, require_promises
 
@@ -115,6 +115,10 @@ def test_what_its_manifest_keeps_from_being_asked_is_said(bundle: Bundle, source
     assert not_asked(bundle, given, replace(found, long_tokens=1023)) == ("texts of more than 1,023 tokens",)
     lacking = replace(found, same_tokens=0, prompt_cosine=None)
     assert not_asked(bundle, source, lacking) == ("its tokenizer by itself",)
+    shorter = LengthFigure(dimension=4, mean_cosine=1, min_cosine=1, neighbour_agreement=1, top10_agreement=1)
+    cut = replace(found, lengths=(shorter,))
+    assert not_asked(bundle, given, cut) == ("shorter vectors of its program",)
+    assert not_asked(bundle, given, replace(cut, shorter_cosine=1.0)) == ()
     page = altered(bundle, lambda manifest: manifest["runner"].update(command=["node", "node.mjs"]))
     assert not_asked(page, given, lacking) == (
         "its tokenizer by itself",

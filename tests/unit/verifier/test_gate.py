@@ -1,7 +1,7 @@
 """The gate: what passes, what fails and with which words, and what is never called passed."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ from edgepack.records.bundle import Bundle
 from edgepack.records.figures import described
 from edgepack.records.model import ModelSource, Pooling
 from edgepack.records.outputs import Outputs
+from edgepack.records.report import Verification
 from edgepack.records.runtime import LevelProof
 from edgepack.records.target import ModelOptions
 from edgepack.verifier.gate import Embed, verification_texts, verify, write_vectors
@@ -301,6 +302,47 @@ def test_a_text_after_another_prompt_than_the_models_fails(
         verify(bundle, given, exact, options=low, program=prompted(""), context=context)
     unknown = verify(bundle, given, exact, options=GATE, program=prompted(None), context=context)
     assert unknown.prompt_cosine is None
+
+
+def test_vectors_that_the_program_cuts_otherwise_than_the_model_fail(
+    bundle: Bundle, source: ModelSource, reference: np.ndarray, context: HostContext
+) -> None:
+    """All figures of shorter vectors were of whole ones that the verifier had cut itself."""
+    given = replace(source, config={**source.config, "model_type": "nomic_bert"}, matryoshka=(2, 4, 8))
+    asked: list[int] = []
+
+    def program(cut: Callable[[np.ndarray, int], np.ndarray] | None) -> Any:
+        def shortened(bundle: Bundle, texts: Sequence[str], dimension: int) -> Rows | None:
+            asked.append(dimension)
+            if cut is None:
+                return None
+            made = cut(np.asarray(truth(texts)), dimension)
+            rows: Rows = (made / np.linalg.norm(made, axis=1, keepdims=True)).tolist()
+            return rows
+
+        return SimpleNamespace(shortened=shortened, tokens=None)
+
+    def centered(whole: np.ndarray, dimension: int) -> np.ndarray:
+        middle: np.ndarray = whole.mean(axis=1, keepdims=True)
+        cut: np.ndarray = (whole - middle)[:, :dimension]
+        return cut
+
+    def judged(cut: Callable[[np.ndarray, int], np.ndarray] | None) -> Verification:
+        exact, low = giving(reference.tolist()), replace(GATE, min_agreement=0)
+        return verify(bundle, given, exact, options=low, program=program(cut), context=context)
+
+    assert judged(centered).shorter_cosine == pytest.approx(1.0) and asked == [4, 2]
+    assert judged(None).shorter_cosine is None
+    for cut in (
+        lambda whole, dimension: whole[:, :dimension],
+        lambda whole, dimension: whole[:, -dimension:],
+    ):
+        with pytest.raises(
+            VerificationError, match=r"lowest cosine of vectors that its program cut .* is below 0\.999"
+        ):
+            judged(cut)
+    with pytest.raises(VerificationError, match=r"`embed --dim 4`\) are not of length 1"):
+        judged(lambda whole, dimension: whole)
 
 
 def test_a_program_that_is_right_on_the_published_texts_alone_fails(

@@ -42,6 +42,11 @@ class Program(ScoringProgram, TokenProgram, Protocol):
     ) -> Sequence[Sequence[float]] | None:
         """Vectors of texts after the bundle's own prompt for a purpose, ``query`` or ``passage``; ``None``: its program puts none."""
 
+    def shortened(
+        self, bundle: Bundle, texts: Sequence[str], dimension: int
+    ) -> Sequence[Sequence[float]] | None:
+        """Vectors of texts that the program has cut to so many numbers; ``None``: it takes no options."""
+
 
 class Output(Protocol):
     """An output beside a text's one vector; its module compares what a program made with the full-precision model's."""
