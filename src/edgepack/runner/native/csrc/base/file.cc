@@ -104,7 +104,7 @@ int File::open(const std::string &path) {
     // Before it is opened: that would wait for a pipe, and starts some devices.
     if (!S_ISREG(status.st_mode)) return EINVAL;
     descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor_ < 0 || fstat(descriptor_, &status)) return errno;
+    if (descriptor_ < 0) return errno;
     size_ = uint64_t(status.st_size);
     return 0;
 }

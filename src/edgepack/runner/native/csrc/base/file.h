@@ -34,7 +34,7 @@ private:
     int open_member(const std::string &holder, const std::string &name);
 
     int descriptor_ = -1;
-    uint64_t start_ = 0, size_ = 0;
+    uint64_t size_ = 0, start_ = 0;
 };
 
 // Its size; 0, or errno.
