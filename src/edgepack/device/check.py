@@ -19,7 +19,7 @@ from edgepack.device.program import runner_on
 from edgepack.device.session import Address, open_session
 from edgepack.device.speed import measure_speed, with_load
 from edgepack.errors import EdgepackError, ProofError, VerificationError
-from edgepack.records.bundle import Bundle
+from edgepack.records.bundle import OWN_KINDS, Bundle
 from edgepack.records.device import DeviceResult
 from edgepack.records.model import ModelSource
 from edgepack.records.report import Verification
@@ -30,7 +30,7 @@ from edgepack.verifier.copies import require_used_files
 from edgepack.verifier.facts import not_asked, require_precision, require_promises
 from edgepack.verifier.gate import verification_texts
 from edgepack.verifier.proofs import require_golden, require_other_forms
-from edgepack.verifier.run import OWN_KINDS, BundleRunner, failure_of
+from edgepack.verifier.run import BundleRunner, failure_of
 
 LONGEST = 1000
 """Letters of a reason."""

@@ -204,7 +204,7 @@ def _lengths(
         if not again and np.allclose(lengths, kept / raw, rtol=0.02):
             return found
     known = shortening(source)
-    if cut and known is not None and search.centred != known["layer_norm"]:
+    if cut and known is not None and search.cut_is_clear and search.centred != known["layer_norm"]:
         found.append(words.cut_otherwise(search.centred))
     if is_one:
         if not source.pooling.normalize:

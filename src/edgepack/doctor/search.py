@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepack.doctor.fit import Comparison, Numbers, apart, compare, directions, spread
+from edgepack.doctor.fit import LIKE, Comparison, Numbers, apart, compare, directions, spread
 from edgepack.doctor.halves import Halves, Unanswered, Vectors
 from edgepack.doctor.hypothesis import (
     INNER_MEAN,
@@ -81,11 +81,12 @@ class Search:
         self.deadline = deadline
         self.hurried = False
         """Whether there was no time for some hypotheses."""
-        self.centred = False
+        self.centred, self.cut_is_clear = False, False
+        """Whether vectors are cut after a layer normalisation, and whether they go clearly one of the two ways."""
         self.found = directions(observed.vectors, self.dimension)
         self.counts = np.array([len(reader.read(text).ids) for text in observed.texts])
         self.unit = self._unit()
-        self.centred = self._centred()
+        self.centred, self.cut_is_clear = self._centred()
 
     def _unit(self) -> float:
         for hypothesis in self._poolings(self.expected):
@@ -95,16 +96,14 @@ class Search:
                 unanswered = why
         raise unanswered
 
-    def _centred(self) -> bool:
-        """Whether cut vectors are nearer to the model's after a layer normalisation (nomic-embed-text-v1.5)."""
+    def _centred(self) -> tuple[bool, bool]:
+        """Whether cut vectors go towards the model's after a layer normalisation (nomic-embed-text-v1.5), and whether that is clear."""
         whole = vectors_of(self.expected, self.observed.texts, self.reader, self.halves)
         if whole.shape[1] <= self.dimension:
-            return False
-        plain, centred = (
-            apart(self.found, directions(whole, self.dimension, centred=each)).mean()
-            for each in (False, True)
-        )
-        return bool(centred < plain)
+            return False, False
+        plain, centred = (directions(whole, self.dimension, centred=each) for each in (False, True))
+        found = compare(self.found, plain, centred)
+        return found.like > 0.5, found.texts > 0 and not 1 - LIKE < found.like < LIKE
 
     @property
     def dimension(self) -> int:

@@ -6,6 +6,9 @@ from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+OWN_KINDS = ("native", "pyinstaller")
+"""Of edgepack's own programs, as manifests name them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:

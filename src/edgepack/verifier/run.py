@@ -18,7 +18,7 @@ from edgepack.foundry.platforms import platforms
 from edgepack.foundry.processors.registry import find_processor
 from edgepack.foundry.proof.emulator import find_emulator, find_system
 from edgepack.models.token_reference import TextOutputs
-from edgepack.records.bundle import Bundle
+from edgepack.records.bundle import OWN_KINDS, Bundle
 from edgepack.terminal_text import foreign
 from edgepack.verifier.command import command_of, has_provider, plugin_of, runs_itself, view_for
 from edgepack.verifier.confined.answers import BadAnswer, read_answers, whole_numbers
@@ -32,8 +32,6 @@ T = TypeVar("T")
 Elsewhere = Callable[[Bundle, Sequence[str | Path], str, RunLimits], Ended]
 """Runs a command of a bundle, with so much input and within such limits, somewhere else than on this host."""
 
-OWN_KINDS = ("native", "pyinstaller")
-"""Of edgepack's own programs, as manifests name them."""
 HEXADECIMAL = "hexadecimal"
 """How the proof's own program that calls a library has texts and vectors: bytes as digits."""
 NOT_FOUND = 127

@@ -60,7 +60,7 @@ def _in_this_thread() -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.pop(PARALLEL)
+        os.environ.pop(PARALLEL, None)  # another thread may have been quicker
         if before is not None:
             os.environ[PARALLEL] = before
 

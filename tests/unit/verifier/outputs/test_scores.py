@@ -28,7 +28,9 @@ from edgepack.verifier.outputs.scores import (
 from edgepack.verifier.texts.drawn import drawn_texts
 
 TEXTS = [f"{'hello ' * (at % 7)}world {'small ' * (at % 5)}model{'s' * (at % 2)}" for at in range(40)]
-BUNDLE = Bundle(directory=Path("bundle"), manifest={"model": {"max_length": 16}})
+BUNDLE = Bundle(
+    directory=Path("bundle"), manifest={"model": {"max_length": 16}, "runner": {"kind": "script"}}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,8 +179,12 @@ def test_a_classifier_is_asked_pairs_too(tmp_path: Path, context: HostContext) -
                 raise ProofError("takes one text")
             return super().scores(bundle, texts)
 
-    alone = measured(Single(source=program.source, context=context))
+    single = Single(source=program.source, context=context)
+    alone = measured(single)
     assert alone.same_pairs == 0 and shortfalls_of(alone) == []
+    own = replace(BUNDLE, manifest={**BUNDLE.manifest, "runner": {"kind": "native"}})
+    with pytest.raises(ProofError, match="takes one text"):  # it has crashed
+        measure_scores(single, own, program.source, TEXTS, context=context)
 
 
 def test_numbers_that_are_none_are_found(program: Program) -> None:
