@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgepack.bundles.archive import lies_beside, unpack_bundle
 from edgepack.bundles.manifest import open_bundle
-from edgepack.device.check import DeviceCheck, verify_on
+from edgepack.device.check import verify_on
 from edgepack.device.describe import describe
 from edgepack.device.fit import fits
 from edgepack.device.record import (
@@ -56,23 +56,18 @@ from edgepack.toml_schema import Malformed, read_table
 from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.command import has_provider
 from edgepack.verifier.confined.module_process import module_of
-from edgepack.verifier.copies import require_used_files
 from edgepack.verifier.facts import (
     OWN_LIMITS,
     given_by_bundle,
     limits_of,
-    not_asked,
     require_facts,
-    require_precision,
-    require_promises,
 )
+from edgepack.verifier.judge import Judged, judge
 from edgepack.verifier.proofs import (
     known_of,
     limits_while_read,
     not_hidden,
     prove_bundle,
-    require_golden,
-    require_other_forms,
 )
 from edgepack.verifier.run import BundleRunner
 from edgepack.verifier.texts.drawn import new_seed
@@ -146,33 +141,26 @@ def verify_again(
         ours = may_run(bundle, asked=False, context=context)
         source, said = _source(bundle, asked, context)
         with story.step("verify"):
-            runner, seed = runner_for(bundle, context), _seed(asked)
-            options = _options(bundle, asked, context)
+            runner, options = runner_for(bundle, context), _options(bundle, asked, context)
             if write_vectors is not None:
                 gatekeeper.write_vectors(bundle, runner.embed, write_vectors)
-            found = gatekeeper.verify(
-                bundle,
-                source,
+            found = judge(
+                Judged(
+                    bundle=bundle,
+                    source=source,
+                    options=options,
+                    seed=None if ours else _seed(asked),
+                    said=None if ours else said,
+                ),
+                runner,
                 runner.embed,
-                options=options,
-                program=runner,
+                at_levels=lambda texts, found: (
+                    found if ours else _at_all_levels(bundle, runner, texts, found, options, context)
+                ),
                 others=others,
-                seed=None if ours else seed,
                 context=context,
             )
-            require_precision(bundle, found)
-            require_golden(bundle, runner.embed)
-            if not ours:
-                require_promises(bundle, found)
-                said = (*said, *not_asked(bundle, source, found))
-                found = replace(found, said=said)
-                if found.status == "passed":
-                    texts = gatekeeper.texts_for_strangers(source, seed)
-                    found = _at_all_levels(bundle, runner, texts, found, options, context)
-                    require_other_forms(bundle, runner.embed, texts, options, context)
             found = replace(found, said=(*found.said, *opened.unseen))
-            require_used_files(bundle, runner.embed, context=context)
-            runner.require_server(bundle)
             require_unchanged(digests_of(source))
             return found
 
@@ -211,14 +199,13 @@ def verify_on_devices(
         file = record or record_file_of(path, bundle.name)
         kept_results(file, bundle, key=None if sign is None else sign.public, store=context.store)
         source, said = _source(bundle, asked, context)
-        check = DeviceCheck(
+        ours = may_run(bundle, asked=False, context=context)
+        check = Judged(
             bundle=bundle,
             source=source,
-            said=(*said, *opened.unseen),
             options=_options(bundle, asked, context),
             seed=_seed(asked),
-            promises=not may_run(bundle, asked=False, context=context),
-            bench=bench,
+            said=None if ours else (*said, *opened.unseen),
         )
         results: list[DeviceResult] = []
         failures: list[DeviceFailure] = []
@@ -226,7 +213,7 @@ def verify_on_devices(
         for at in devices:
             try:
                 with story.step(f"on {at.id}"):
-                    made = verify_on(at, check, context=context)
+                    made = verify_on(at, check, bench=bench, context=context)
                     require_unchanged(digests_of(source))
                 results.append(made)
                 proofs.append(proof_at(at, results[-1].device, bundle))

@@ -99,7 +99,7 @@ class Devices:
     def _described(self, at: Address) -> Any:
         return SimpleNamespace(device=replace(result().device, board=self.said[at.address]))
 
-    def _verify(self, at: Address, check: Any, *, context: HostContext) -> Any:
+    def _verify(self, at: Address, check: Any, *, bench: bool, context: HostContext) -> Any:
         if at.address in self.wrong:
             raise VerificationError("vectors of another length")
         return result(at.id, device=self._described(at).device)

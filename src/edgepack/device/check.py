@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,44 +21,33 @@ from edgepack.device.speed import measure_speed, with_load
 from edgepack.errors import EdgepackError, ProofError, VerificationError
 from edgepack.records.bundle import OWN_KINDS, Bundle
 from edgepack.records.device import DeviceResult
-from edgepack.records.model import ModelSource
 from edgepack.records.report import Verification
-from edgepack.records.target import ModelOptions
-from edgepack.verifier import gate as gatekeeper
 from edgepack.verifier.confined.limits import limits_for
-from edgepack.verifier.copies import require_used_files
-from edgepack.verifier.facts import not_asked, require_precision, require_promises
 from edgepack.verifier.gate import verification_texts
-from edgepack.verifier.proofs import require_golden, require_other_forms
+from edgepack.verifier.judge import Judged, judge
 from edgepack.verifier.run import BundleRunner, failure_of
 
 LONGEST = 1000
 """Letters of a reason."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeviceCheck:
-    """Inputs by which a bundle is judged, whatever device it is on."""
-
-    bundle: Bundle
-    source: ModelSource
-    options: ModelOptions
-    seed: int
-    promises: bool
-    """Whether the limits that its manifest says it keeps have to hold, too: it was not made here."""
-    said: tuple[str, ...] = ()
-    """What of it is its maker's word alone, in words."""
-    bench: bool = False
-
-
 @dataclass
-class _Kept:
-    """The vectors of the 200 texts, which are embedded once."""
+class _Program:
+    """The bundle's program, which is asked for the vectors of the 200 texts once."""
 
-    vectors: Sequence[Sequence[float]] = field(default_factory=list)
+    runner: BundleRunner
+    bundle: Bundle
+    vectors: Sequence[Sequence[float]] = ()
+
+    def embed(self, bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        if tuple(texts) != verification_texts() or bundle.directory != self.bundle.directory:
+            return self.runner.embed(bundle, texts)
+        if not self.vectors:
+            self.vectors = self.runner.embed(bundle, texts)
+        return self.vectors
 
 
-def verify_on(at: Address, asked: DeviceCheck, *, context: BuildContext) -> DeviceResult:
+def verify_on(at: Address, asked: Judged, *, bench: bool, context: BuildContext) -> DeviceResult:
     """Run a bundle on a device and compare what it answers; nothing stays there.
 
     The status is ``passed``, or ``not verified`` where the device lacks what the bundle needs, such as a GPU. Raises ``EdgepackError``:
@@ -69,23 +58,32 @@ def verify_on(at: Address, asked: DeviceCheck, *, context: BuildContext) -> Devi
         found = describe(session, context=context)
         require_fit(bundle, found.device, named=at.id)
         with placed(bundle, session, context=context) as there:
-            runner, kept = runner_on(there, context=context), _Kept()
-            texts = gatekeeper.texts_for_strangers(asked.source, asked.seed)
-            golden = _self_test(bundle, runner)
-            verification = _verified(asked, runner, kept, texts, context)
-            verification = at_lower_levels(
-                bundle,
-                session,
-                found.device,
-                runner.embed,
-                # A bundle of ours is held to its own limits, which are of the published texts.
-                texts if asked.promises else verification_texts(),
-                verification,
-                options=asked.options,
+            runner = runner_on(there, context=context)
+            program, golden = _Program(runner=runner, bundle=bundle), _self_test(bundle, runner)
+
+            def at_levels(texts: Sequence[str], verification: Verification) -> Verification:
+                return at_lower_levels(
+                    bundle,
+                    session,
+                    found.device,
+                    program.embed,
+                    texts,
+                    verification,
+                    options=asked.options,
+                    context=context,
+                )
+
+            verification = judge(
+                asked,
+                runner,
+                program.embed,
+                at_levels=at_levels,
+                tokenizer=_is_own(bundle),
+                copies=asked.said is not None,
                 context=context,
             )
             speed = measure_speed(bundle, runner) if _is_own(bundle) else None
-            if asked.bench and speed is not None and speed.lengths:
+            if bench and speed is not None and speed.lengths:
                 speed = with_load(speed, bundle, there, runner, found)
     context.note(_in_short(at, verification))
     return DeviceResult(
@@ -97,47 +95,12 @@ def verify_on(at: Address, asked: DeviceCheck, *, context: BuildContext) -> Devi
         device=found.device,
         # A program may say more of a missing GPU than a record holds.
         verification=replace(verification, cosines=(), reason=verification.reason[:LONGEST]),
-        vectors=_digest(kept.vectors),
+        vectors=_digest(program.vectors),
         files_by=there.files_by,
         ran=tuple(_ran(bundle, verification, golden, there)),
         golden_cosine=golden,
         speed=speed,
     )
-
-
-def _verified(
-    asked: DeviceCheck, runner: BundleRunner, kept: _Kept, texts: Sequence[str], context: BuildContext
-) -> Verification:
-    published = verification_texts()
-
-    def embed(bundle: Bundle, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        if tuple(texts) != published or bundle.directory != asked.bundle.directory:
-            return runner.embed(bundle, texts)
-        if not kept.vectors:
-            kept.vectors = runner.embed(bundle, texts)
-        return kept.vectors
-
-    found = gatekeeper.verify(
-        asked.bundle,
-        asked.source,
-        embed,
-        options=asked.options,
-        program=runner,
-        tokenizer=_is_own(asked.bundle),
-        seed=asked.seed,
-        context=context,
-    )
-    require_precision(asked.bundle, found)
-    if asked.promises:
-        require_promises(asked.bundle, found)
-        found = replace(found, said=(*asked.said, *not_asked(asked.bundle, asked.source, found)))
-    if found.status == "passed":
-        require_golden(asked.bundle, runner.embed)
-        runner.require_server(asked.bundle)
-        if asked.promises:
-            require_other_forms(asked.bundle, embed, texts, asked.options, context)
-            require_used_files(asked.bundle, embed, context=context)
-    return found
 
 
 def _is_own(bundle: Bundle) -> bool:
