@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
@@ -18,6 +19,7 @@ MOST = 256
 
 
 PARALLEL = "TOKENIZERS_PARALLELISM"
+_changing, _before = Lock(), list[str | None]()
 _allowed: list[Allowance] = []
 """What the tokenizer that was read last may still take."""
 
@@ -54,15 +56,20 @@ def panics_reported(letters: int = 0) -> Iterator[None]:
 
 @contextmanager
 def _in_this_thread() -> Iterator[None]:
-    """Have the library compute in the thread that asks, whose time is counted."""
-    before = os.environ.get(PARALLEL)
-    os.environ[PARALLEL] = "false"
+    """Have the library compute in the thread that asks, whose time is counted; what the variable was before the first is so after the last."""
+    with _changing:
+        _before.append(os.environ.get(PARALLEL))
+        os.environ[PARALLEL] = "false"
     try:
         yield
     finally:
-        os.environ.pop(PARALLEL, None)  # another thread may have been quicker
-        if before is not None:
-            os.environ[PARALLEL] = before
+        with _changing:
+            # Of those that are within, the first knows what it was.
+            was = _before.pop()
+            if not _before:
+                os.environ.pop(PARALLEL, None)
+            if not _before and was is not None:
+                os.environ[PARALLEL] = was
 
 
 def require_bounded(tokenizer: Mapping[str, Any], name: str) -> None:

@@ -99,11 +99,28 @@ def test_one_that_tries_too_few_ways_to_be_given_up_is_ended(model: Path) -> Non
 
 
 def test_the_time_of_many_texts_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PARALLEL, raising=False)
     with panics_reported(letters=10**9):
         assert os.environ[PARALLEL] == "false"
     assert PARALLEL not in os.environ and panics._allowed[0].left > 20_000
     panics.allow_tokenizer()
     assert panics._allowed[0].left <= 600
+
+
+@pytest.mark.parametrize("before", [None, "true"])
+def test_of_two_threads_the_last_leaves_the_environment_as_the_first_found_it(
+    before: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(PARALLEL, raising=False)
+    if before is not None:
+        monkeypatch.setenv(PARALLEL, before)
+    one, other = panics._in_this_thread(), panics._in_this_thread()
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert os.environ[PARALLEL] == "false"
+    other.__exit__(None, None, None)
+    assert os.environ.get(PARALLEL) == before
 
 
 def test_other_exceptions_stay_what_they_are() -> None:
