@@ -21,6 +21,7 @@ from pathlib import PurePosixPath
 
 from edgepack.api import BundleError
 from edgepack.bundles.manifest import MANIFEST
+from edgepack.files.archives import BadArchive, Budget
 
 LIST = "delta.tsv"
 HEAD = ("edgepack-delta", "1")
@@ -62,11 +63,12 @@ class DeltaPlan:
 
 def write_plan(plan: DeltaPlan) -> str:
     """The text of ``delta.tsv``. Raises ``BundleError`` for more files than are read."""
-    if len(plan.steps) > MOST_FILES:
+    try:
+        _require_few(plan.steps)
+    except BadArchive as error:
         raise BundleError(
-            f"{plan.new_name} has {len(plan.steps):,} files, and a delta at most {MOST_FILES:,}",
-            hint="send the bundle whole",
-        )
+            f"a delta cannot make {plan.new_name}: {error}", hint="send the bundle whole"
+        ) from error
     rows = [HEAD, ("old", plan.old, plan.old_name), ("new", plan.new, plan.new_name)]
     steps = [
         (step.how, step.mode, step.sha256, str(step.size), step.path, step.old, step.member)
@@ -89,9 +91,11 @@ def read_plan(text: str) -> DeltaPlan:
         raise damaged("it does not say between which bundles it leads")
     if not (SHA256.fullmatch(old[1]) and SHA256.fullmatch(new[1])):
         raise damaged("it does not say between which bundles it leads")
-    if len(steps) > MOST_FILES:
-        raise damaged(f"it lists more than {MOST_FILES:,} files")
     made = tuple(map(_step, steps))
+    try:
+        _require_few(made)
+    except BadArchive as error:
+        raise damaged(str(error)) from error
     parts = sorted(step.path.split("/") for step in made)
     if any(later[: len(one)] == one for one, later in pairwise(parts)):
         raise damaged("it names a file twice, or a file in a file")
@@ -100,6 +104,13 @@ def read_plan(text: str) -> DeltaPlan:
     if any(one.how == "link" != other.how for one, other in pairwise(made)):
         raise damaged("links come last")
     return DeltaPlan(old=old[1], new=new[1], old_name=old[2], new_name=new[2], steps=made)
+
+
+def _require_few(steps: Sequence[DeltaStep]) -> None:
+    """Raise ``BadArchive`` for more files and folders than a disk is asked to hold."""
+    budget = Budget(bytes_left=0, entries_left=MOST_FILES, entries=MOST_FILES)
+    for step in steps:
+        budget.take_entry(PurePosixPath(step.path))
 
 
 def _step(row: Sequence[str]) -> DeltaStep:

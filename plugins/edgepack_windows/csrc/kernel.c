@@ -114,6 +114,7 @@ static long on_files(long number, long a, long b, long c, long d) {
 	case SYS_readlink: return -EINVAL;
 	case SYS_getcwd: return folder((char *)a, (size_t)b);
 	case SYS_umask: return 022;
+	case SYS_geteuid: return 0; // the owner of every file, as stat says
 	}
 	return -ENOSYS;
 }

@@ -20,7 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Literal, NoReturn, ParamSpec, Self, TypeVar, cast
@@ -71,6 +71,8 @@ class Budget:
     bytes_left: int
     entries_left: int
     entries: int
+    folders: set[PurePosixPath] = field(default_factory=set)
+    """Those that lead to entries, and are entries, too, as a disk counts them."""
 
     @classmethod
     def of(cls, *archives: Path, entries: int = MAX_ENTRIES, most: int | None = None) -> Budget:
@@ -91,10 +93,16 @@ class Budget:
         if self.bytes_left < count:
             raise BadArchive("it unpacks to far more than its size lets expect", hint="it looks like a bomb")
 
-    def take_entry(self) -> None:
-        self.entries_left -= 1
+    def take_entry(self, path: PurePosixPath) -> PurePosixPath:
+        """The path again; raises ``BadArchive`` where it is one too many."""
+        new = [folder for folder in path.parents if folder not in self.folders]
+        self.folders.update(new)
+        self.entries_left -= 1 + len(new)
         if self.entries_left < 0:
-            raise BadArchive(f"it holds more than {self.entries:,} files", hint="it looks like a bomb")
+            raise BadArchive(
+                f"it holds more than {self.entries:,} files and folders", hint="it looks like a bomb"
+            )
+        return path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,10 +255,9 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
             size = min((member.header_offset for member in archive.infolist()), default=archive.start_dir)
             if size < 0:
                 raise BadArchive("its list of files leads out of it")
-            budget.take_entry()
             budget.require(size)
             yield ArchiveMember(
-                path=PurePosixPath(name),
+                path=budget.take_entry(PurePosixPath(name)),
                 kind="file",
                 size=size,
                 executable=True,
@@ -258,14 +265,13 @@ def _members_of_zip(file: IO[bytes], budget: Budget) -> Iterator[ArchiveMember]:
                 chunks=partial(before, size),
             )
         for member in archive.infolist():
-            budget.take_entry()
             budget.require(member.file_size)
             mode = member.external_attr >> 16
             plain = stat.S_IFMT(mode) in (0, stat.S_IFREG)
             # Java runs what a folder has for content; two bytes are deflated ones of nothing.
             content = member.file_size or member.compress_size > 2
             yield ArchiveMember(
-                path=inside(member.filename.replace("\\", "/")),
+                path=budget.take_entry(inside(member.filename.replace("\\", "/"))),
                 kind=("odd" if content else "folder") if member.is_dir() else "file" if plain else "odd",
                 size=member.file_size,
                 executable=bool(mode & 0o100),
@@ -442,10 +448,9 @@ def _members_of_tar(
         stream = _Forward(plain, budget)
         tar = tarfile.TarFile(fileobj=cast("IO[bytes]", stream), tarinfo=CheckedInfo)
         while (member := tar.next()) is not None:
-            budget.take_entry()
             budget.require(member.size)
             yield ArchiveMember(
-                path=inside(member.name),
+                path=budget.take_entry(inside(member.name)),
                 kind=_kind(member),
                 size=member.size,
                 executable=bool(member.mode & 0o100),

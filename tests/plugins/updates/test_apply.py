@@ -409,6 +409,14 @@ OTHERS = [
     (lambda rows: [row.replace(f"\t{LARGE}\t", f"\t{10**12}\t") for row in rows], "far more than its size"),
     (lambda rows: [row.replace(f"\t{LARGE}\t", "\t²\t") for row in rows], "incomplete"),
     (lambda rows: [*rows[:3], *[rows[3]] * 20_001, rows[-1]], "more than 20,000 files"),
+    (
+        lambda rows: [
+            *rows[:-1],
+            *(f"keep\t0644\t{'0' * 64}\t1\t{at}{'/d' * 490}/f\tembed\t-" for at in range(41)),
+            rows[-1],
+        ],
+        "more than 20,000 files and folders",
+    ),
 ]
 
 
@@ -585,7 +593,7 @@ def test_a_bundle_of_too_many_files_for_a_delta_is_refused_where_it_is_made(
     pair: tuple[Bundle, Bundle], tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edgepack_updates.steps.MOST_FILES", 3)
-    with pytest.raises(BundleError, match="files, and a delta at most 3") as refused:
+    with pytest.raises(BundleError, match="holds more than 3 files and folders") as refused:
         write_delta(make_delta(*pair, tmp_path / "members", context=context), tmp_path / "many.delta")
     assert refused.value.hint == "send the bundle whole"
     assert not (tmp_path / "many.delta").exists()
