@@ -12,7 +12,8 @@ mkdir "$work/delta" "$work/new"
 [ "$(head -c 9 "$delta")" = delta.tsv ] || fail "$delta is not a delta, or is damaged"
 # An eighth of a large one has to be there: tar would write the holes, too.
 [ $(($(wc -c <"$delta") / 8192)) -le $(($(du -k "$delta" | cut -f 1) + 131072)) ] || fail "$delta is damaged"
-# A plain tar whose first member is the list holds no more than it has bytes.
+case $(tar -tf "$delta") in */*) fail "$delta is damaged" ;; esac
+# A plain tar whose first member is the list, and of no folders, holds no more than it has bytes.
 tar -xf "$delta" -C "$work/delta" || fail "$delta is damaged"
 odd=$(find "$work/delta" ! -type d \( ! -type f -o -size +"$(wc -c <"$delta")"c \))
 [ ! "$odd" ] && [ -f "$work/delta/delta.tsv" ] || fail "$delta is damaged"
@@ -34,7 +35,8 @@ while IFS='	' read -r how mode sha256 size path from member; do
   case $mode in 0644|0755|link) ;; *) fail "$delta is damaged" ;; esac
   case $size in ''|0?*|*[!0-9]*|?????????????*) fail "$delta is damaged" ;; esac
   case ${member%.zst} in -) ;; ''|*[!0-9]*) fail "$delta is damaged" ;; esac
-  left=$((left - size / 1024 - 1))
+  # Folders take room, too.
+  left=$((left - size / 1024 - ${#path}))
   [ "$left" -gt 0 ] || fail "$delta unpacks to far more than its size lets expect"
   file=$work/new/$path
   mkdir -p "${file%/*}"

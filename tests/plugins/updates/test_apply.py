@@ -521,6 +521,12 @@ def test_the_script_reads_no_pipe_and_writes_no_more_than_is_said(
         text = "\n".join([*rows[:3], row.format("0" * 64), *rows[3:]])
         written(delta, {**members, LIST: text.encode(), "9999.zst": bomb})
         refused(said)
+    long = "/".join(["d" * 250] * 14)
+    links = [f"link\tlink\t{'0' * 64}\t1\t{at}/{long}/l\tmanifest.json\t-" for at in range(80)]
+    written(delta, {**members, LIST: "\n".join([*rows[:-2], *links, *rows[-2:]]).encode()})
+    refused("far more than its size")
+    written(delta, {**members, "d/d/d/f": b""})
+    refused("is damaged")
 
 
 @pytest.mark.tools("sh", "zstd", "sha256sum")

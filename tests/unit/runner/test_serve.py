@@ -308,7 +308,7 @@ def test_a_server_that_ends_leaves_the_socket_of_the_next_one(sample: Path, tmp_
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_stop_it_answers_what_was_asked(sample: Path, number: signal.Signals) -> None:
     with ExitStack() as open_until_the_end:
-        server = open_until_the_end.enter_context(running(sample, "--wait", "500"))
+        server = open_until_the_end.enter_context(running(sample, "--wait", "500", "--queue", "65535"))
         idle, *busy = (open_until_the_end.enter_context(server.connect()) for _ in range(9))
         # So many that they are not over before the signal comes, however busy the machine.
         for each in busy:
