@@ -158,8 +158,14 @@ void Connection::advance(size_t connections) {
             continue;
         }
         Response response = service_.respond(request, connections, task_);
-        if (task_) state_ = WORKING, task_->connection = this;
-        else answer(std::move(response), true);
+        if (task_) {
+            state_ = WORKING;
+            task_->connection = this;
+            service_.hand_over(*task_, held_);
+            held_ = 0;
+        } else {
+            answer(std::move(response), true);
+        }
     }
 }
 

@@ -160,7 +160,7 @@ Error work_until_stopped(const Bundle &bundle, const ServeOptions &options, List
     Metrics &metrics = *new Metrics;
     Batcher &batcher = *new Batcher(model, options, metrics, wake_pipe[1]);
     if (Error error = batcher.start()) return error;
-    Service service(bundle, options, model, metrics, batcher);
+    Service &service = *new Service(bundle, options, model, metrics, batcher);
     signal(SIGPIPE, SIG_IGN);
     answer_stops(wake);
     const int descriptor = listener.descriptor;

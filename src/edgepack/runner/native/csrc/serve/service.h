@@ -26,6 +26,7 @@ public:
     // Bytes of all bodies that are read or answered, so that many slow clients cannot fill the memory.
     Refusal take(size_t size, size_t more);
     void give_back(size_t bytes) { left_ += bytes; }
+    void hand_over(Task &task, size_t bytes) { task.held = bytes, task.bodies = &left_; }
     // Likewise of answers, until their clients have read them.
     bool keep(size_t bytes) { return bytes <= unread_ && (unread_ -= bytes, true); }
     void let_go(size_t bytes) { unread_ += bytes; }
@@ -46,7 +47,7 @@ private:
     const ServedModel &model_;
     Metrics &metrics_;
     Batcher &batcher_;
-    size_t left_;
+    std::atomic<size_t> left_;
     uint64_t unread_;
 };
 

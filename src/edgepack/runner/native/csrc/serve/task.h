@@ -48,6 +48,14 @@ struct Task {
     // In the end: the body of the answer, or why there is none.
     Refusal refusal;
     std::string answer;
+    // Bytes of its body, and where they are given back: also of a client that has gone, when the last thread
+    // is through with it.
+    size_t held = 0;
+    std::atomic<size_t> *bodies = nullptr;
+
+    ~Task() {
+        if (held) *bodies += held;
+    }
 };
 
 using TaskPointer = std::shared_ptr<Task>;
