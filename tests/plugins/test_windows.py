@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.support.windows_sample import build_program
 from tests.support.wine import required_wine
 
 from edgepack.cli import cli
@@ -44,6 +45,13 @@ WINDOWS void _start(void) {
 	win32.TerminateProcess(win32.GetCurrentProcess(), (uint32_t)ready[0]);
 }
 """
+
+
+@needs_zig
+@pytest.mark.tools("zig")
+def test_the_program_is_linked_with_its_server(shared_context: HostContext) -> None:
+    """What is new in it may ask the C library for more than this one has of musl."""
+    assert build_program(shared_context, "serve").startswith(b"MZ")
 
 
 def test_a_target_of_its_own_builder(context: HostContext) -> None:
