@@ -227,6 +227,7 @@ def test_the_server_ranks_as_the_program_does(rank_server: tuple[Running, Path])
         ("/v1/rerank", {"query": "a", "documents": []}, "documents must be a list"),
         ("/v1/rerank", {"query": "a", "documents": [3]}, "documents must be strings"),
         ("/v1/rerank", {"query": "a", "documents": ["a"], "top_n": 0}, "top_n must be a positive integer"),
+        ("/v1/rerank", {"query": "a" * 16_400, "documents": ["a"] * 2047}, "too long for so many documents"),
         ("/v1/embeddings", {"input": "a"}, "sample is a reranker: scores are at /v1/rerank"),
     ],
 )

@@ -10,6 +10,7 @@ namespace embed {
 namespace {
 
 constexpr size_t MAX_INPUTS = 2048;  // OpenAI's own limit
+constexpr size_t MOST_PAIRED = 32 << 20;  // bytes of queries: some tokenizers read one with each document
 constexpr int VALIDATION = 413;  // Text Embeddings Inference's status for what it finds wrong with a request
 constexpr const char *EMPTY = "`inputs` cannot be empty";
 
@@ -162,6 +163,8 @@ Refusal read_rerank(const Json &asked, Question &question) {
     if (!query || !query->is(Json::STRING)) return wrong("query must be a string", "query");
     if (!given || !given->is(Json::ARRAY) || given->items.empty())
         return wrong("documents must be a list of strings, one at least", "documents");
+    if (query->text.size() * given->items.size() > MOST_PAIRED)
+        return wrong("query is too long for so many documents", "query");
     Json texts;
     texts.kind = Json::ARRAY;
     for (const Json &item : given->items) {
