@@ -42,7 +42,7 @@ def open_place(
         with open_registry(reference, push=push, plain_http=plain_http, context=context) as registry:
             yield registry
         return
-    layout = OciLayout(folder=Path(reference.name))
+    layout = OciLayout(folder=Path(reference.name), work=context.work_dir / "layers")
     if push:
         layout.create()
     yield layout

@@ -29,6 +29,20 @@ def test_a_server_is_not_listened_to_for_more_than_it_said(tmp_path: Path) -> No
         assert not store.get("absent", tmp_path / "absent")
 
 
+def test_a_file_that_grows_is_not_copied_further(tmp_path: Path) -> None:
+    """It took all of the disk, before the copy was measured."""
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store/grows").write_bytes(b"four")
+    store = open_store(str(tmp_path / "store"))
+    assert store.get("grows", tmp_path / "sound") and (tmp_path / "sound").read_bytes() == b"four"
+    assert store.size("grows") == 4
+    (tmp_path / "store/grows").write_bytes(MORE)
+    with pytest.raises(OSError, match="more bytes than it had before"):
+        store.get("grows", tmp_path / "got")
+    assert (tmp_path / "got").stat().st_size <= 4
+    assert not store.get("absent", tmp_path / "absent")
+
+
 def test_a_link_in_a_folder_leads_nobody_out_of_the_store(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "elsewhere").mkdir()

@@ -1,6 +1,5 @@
 """A folder as OCI lays images out (image-layout.md): what skopeo, podman and others read without a registry."""
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from edgepack.api import BundleError, EdgepackError, UsageError
 from edgepack.api.axes import DownloadError, HashMismatchError
 from edgepack.api.kit import sha256_of, written_beside
+from edgepack.files.store import copy_at_most, disk_errors
 from edgepack.toml_schema import read_foreign
 from edgepack_oci.content.documents import (
     INDEX,
@@ -34,6 +34,8 @@ class OciLayout:
     """The place (``edgepack_oci.places.place.Place``)."""
 
     folder: Path
+    work: Path
+    """Where its layers are copied before they are compared: others may write into ``folder``."""
 
     def create(self) -> None:
         """Begin one in an empty or missing folder. Raises ``UsageError`` where something else is there."""
@@ -48,9 +50,8 @@ class OciLayout:
         path = self._path(layer.digest)
         there = path.is_file() and f"sha256:{sha256_of(path)}" == layer.digest
         if not there:
-            with written_beside(path) as beside, layer.file.open("rb") as source, beside.open("wb") as out:
-                while chunk := source.read(1 << 20):
-                    out.write(chunk)
+            with written_beside(path) as beside:
+                copy_at_most(layer.file, beside, layer.size)
         advance(layer.size)
         return "there" if there else "sent"
 
@@ -88,18 +89,9 @@ class OciLayout:
         return self._read(said.digest)
 
     def layer(self, said: Descriptor) -> Path:
-        path = self._path(said.digest)
-        self._require(path, said)
-        return path
-
-    def _read(self, digest: str) -> bytes:
-        path = self._path(digest)
-        content = _read(path, f"{path} cannot be read", DownloadError, hint="copy the whole folder again")
-        if (found := digest_of(content)) != digest:
-            raise HashMismatchError(f"{path} is damaged: it is {found}", hint="copy the folder again")
-        return content
-
-    def _require(self, path: Path, said: Descriptor) -> None:
+        """A copy of what its digest says, compared."""
+        path, copy = self._path(said.digest), self.work / said.digest.replace(":", "-")
+        copy.parent.mkdir(exist_ok=True)
         try:
             if path.exists() and not path.is_file():  # a pipe would be waited for
                 raise DownloadError(f"{path} is no file", hint="copy the whole folder again")
@@ -108,14 +100,22 @@ class OciLayout:
                     f"{path} is damaged: it has {size} bytes, and not {said.size}",
                     hint="copy the folder again",
                 )
-            with path.open("rb") as stream:
-                found = f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
+            with disk_errors(copy):
+                copy_at_most(path, copy, said.size)
         except OSError as error:
             raise DownloadError(
                 f"{path} cannot be read: {error.strerror}", hint="copy the whole folder again"
             ) from error
-        if found != said.digest:
+        if (found := f"sha256:{sha256_of(copy)}") != said.digest:
             raise HashMismatchError(f"{path} is damaged: it is {found}", hint="copy the folder again")
+        return copy
+
+    def _read(self, digest: str) -> bytes:
+        path = self._path(digest)
+        content = _read(path, f"{path} cannot be read", DownloadError, hint="copy the whole folder again")
+        if (found := digest_of(content)) != digest:
+            raise HashMismatchError(f"{path} is damaged: it is {found}", hint="copy the folder again")
+        return content
 
     def _path(self, digest: str) -> Path:
         algorithm, _, number = digest.partition(":")

@@ -289,6 +289,19 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def copy_at_most(source: Path, destination: Path, most: int) -> None:
+    """Copy a file that others may write, which may grow meanwhile. Raises ``OSError`` for more than ``most`` bytes.
+
+    What was compared before may be another file by then: compare the copy.
+    """
+    with open(source, "rb", opener=_without_waiting) as stream, destination.open("wb") as copy:
+        while chunk := stream.read(1 << 20):
+            most -= len(chunk)
+            if most < 0:
+                raise OSError(errno.EFBIG, "it has more bytes than it had before", str(source))
+            copy.write(chunk)
+
+
 def require_unchanged(files: Mapping[Path, str]) -> None:
     """Raise ``OutputError`` where a file's SHA-256 is another than it was: what is read more than once may be saved meanwhile."""
     for path, digest in files.items():

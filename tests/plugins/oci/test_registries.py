@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from tests.support.registry import Registry, basic, running_registry
 from tests.support.serving import Reply, serving
 from tests.support.signed import key_in
 
+from edgepack.bundles.archive import unpack_layers
 from edgepack.bundles.manifest import MANIFEST, digest, open_bundle
 from edgepack.bundles.place import held_place
 from edgepack.device.record import require_device, write_record
@@ -686,6 +687,26 @@ def test_a_layer_of_another_size_is_not_read(
                 stream.truncate(1 << 43)
     with pytest.raises(HashMismatchError, match="is damaged: it has 8796093022208 bytes"):
         pulled(place)
+
+
+def test_what_is_exchanged_in_a_layout_after_it_was_compared_is_not_unpacked(
+    bundle: Path,
+    context: HostContext,
+    tmp_path: Path,
+    pulled: Pull,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was, in 7 of 8 tries, with the digest that the user had named said of it."""
+    place = parse_reference(f"oci:{tmp_path}/layout:1.0")
+    named = push([bundle], place, plain_http=False, context=context).reference
+
+    def exchanged(files: Sequence[Path], folder: Path) -> None:
+        for blob in (tmp_path / "layout/blobs/sha256").iterdir():
+            blob.write_bytes(b"of somebody else")
+        unpack_layers(files, folder)
+
+    monkeypatch.setattr("edgepack_oci.pull.unpack_layers", exchanged)
+    assert pulled(named).bundle.name == "sample"
 
 
 @pytest.mark.parametrize("what", ["index.json", "manifest"])

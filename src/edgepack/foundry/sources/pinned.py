@@ -202,6 +202,8 @@ def _keep(file: Path, archive: Archive, context: BuildContext) -> Path:
         with written_beside(stored) as beside, file.open("rb") as source, beside.open("wb") as copy:
             while chunk := source.read(1 << 20):
                 copy.write(chunk)
+            copy.flush()
+            _check(beside, archive)  # another file may be there by now
     return stored
 
 

@@ -11,6 +11,7 @@ from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, 
 from edgepack.fetch.debian import Package, fetch_packages
 from edgepack.files.store import Store
 from edgepack.foundry.releases.registry import RELEASE, find_release
+from edgepack.foundry.sources import pinned
 from edgepack.foundry.sources.pinned import Archive, fetch_archives, store_path
 from edgepack.plugins.context import HostContext, host_context
 
@@ -106,6 +107,23 @@ def test_another_content_than_the_pinned_one_is_refused(
         fetch(context)
     assert ARCHIVE.sha256 in caught.value.message
     assert hashlib.sha256(b"other sources").hexdigest() in caught.value.message
+
+
+def test_an_archive_that_is_exchanged_after_it_was_compared_is_not_kept(
+    context: HostContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, check = tmp_path / ARCHIVE.file, pinned._check
+    file.write_bytes(CONTENT)
+    monkeypatch.setenv("EDGEPACK_SOURCES", str(tmp_path))
+
+    def exchanged(checked: Path, archive: Archive) -> None:
+        check(checked, archive)
+        file.write_bytes(b"other sources")
+
+    monkeypatch.setattr(pinned, "_check", exchanged)
+    with pytest.raises(HashMismatchError):
+        fetch(context)
+    assert not store_path(ARCHIVE, context).exists()
 
 
 def test_offline_names_what_is_missing(context: HostContext) -> None:
