@@ -19,6 +19,7 @@ from tests.support.signed import LIBRARY, key_in, list_files, write_small_bundle
 from edgepack import python_api
 from edgepack.bundles.manifest import MANIFEST, SIGNATURE
 from edgepack.errors import BundleError, SignatureError
+from edgepack.signing import envelope
 
 pytestmark = pytest.mark.tools("c++", may=("embed",))
 MODEL = "model/model.onnx"
@@ -99,6 +100,11 @@ def swap(place: Place) -> None:
 def link_for_file(place: Place) -> None:
     shutil.move(place.path(MODEL), place.folder.parent / "model.onnx")
     place.path(MODEL).symlink_to("../../model.onnx")
+
+
+def link_for_signature(place: Place) -> None:
+    shutil.move(place.path(SIGNATURE), place.folder.parent / SIGNATURE)
+    place.path(SIGNATURE).symlink_to(f"../{SIGNATURE}")
 
 
 def link_elsewhere(place: Place) -> None:
@@ -243,6 +249,13 @@ NOT_MODEL_SIGNINGS: dict[str, Callable[[Place], object]] = {
     "a folder that anyone may write into": lambda place: place.path("model").chmod(0o777),
     "an empty folder added": lambda place: place.path("more").mkdir(),
     "a link to the same content": link_for_file,
+    "a link to the same signature": link_for_signature,
+    "a signature of 17 MB": lambda place: place.write(
+        SIGNATURE, place.path(SIGNATURE).read_bytes() + b" " * (17 << 20)
+    ),
+    "a signature in a list": lambda place: place.write(
+        SIGNATURE, b"[" + place.path(SIGNATURE).read_bytes().strip() + b"]"
+    ),
     "a file that git would hide": lambda place: place.path(".gitignore").write_bytes(b"*"),
     "a key twice": twice,
     "a payload with a letter that is none": text_of_signature('"payload":"', '"payload":"*'),
@@ -286,6 +299,12 @@ def test_a_change_is_caught(place: Place, change: str) -> None:
     assert done.returncode == 4, done
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
+
+
+def test_of_base64_that_means_the_same_one_form_is_read() -> None:
+    assert envelope._bytes({"sig": "QQ=="}, "sig", Path("signature")) == b"A"
+    with pytest.raises(SignatureError, match="sig is not in base64"):
+        envelope._bytes({"sig": "QR=="}, "sig", Path("signature"))
 
 
 def test_another_key_is_refused(place: Place) -> None:
