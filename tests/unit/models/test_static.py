@@ -110,6 +110,8 @@ def test_models_of_model2vec(tmp_path: Path, context: HostContext, how: str) -> 
 
 def test_a_text_is_cut_where_model2vec_s_configuration_says(tmp_path: Path, context: HostContext) -> None:
     assert ingest(str(write_model2vec(tmp_path / "usual")), context=context).max_length == 512
+    whole = write_model2vec(tmp_path / "whole", max_length=None)
+    assert ingest(str(whole), context=context).max_length == UNLIMITED
     source = ingest(str(write_model2vec(tmp_path / "short", max_length=2)), context=context)
     found = reference_vectors(source, ["a hello", "a hello small small"], context=context)
     np.testing.assert_array_equal(found[0], found[1])

@@ -143,7 +143,8 @@ def normalizes(folder: ModelFolder, *, model2vec: bool, asked: bool | None) -> b
 def longest_text(folder: ModelFolder, tokenizer: str, *, model2vec: bool) -> int:
     """Tokens that a text is cut to, as its own library does it."""
     if model2vec:
-        return size_of({"max_length": folder.config.get("max_length") or MODEL2VEC_LENGTH}, "max_length")
+        said = folder.config.get("max_length", MODEL2VEC_LENGTH)
+        return UNLIMITED if said is None else size_of({"max_length": said}, "max_length")
     truncation = truncation_of(folder.table(tokenizer), where="tokenizer.json")
     return size_of(truncation, "max_length", where="tokenizer.json") if truncation else UNLIMITED
 
