@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.fuzz.tables import unigram
 from tests.support.bundles import made_bundle
 from tests.support.families import write_family
+from tests.support.small_models import unigram
 from tests.support.static_models import write_with_words
 from tests.support.tiny import write_json
 from tests.support.vocabularies import tokenlearn_model
@@ -47,7 +47,7 @@ def transformer(folder: Path, kind: str, tokenizer: Path) -> Path:
 
 
 def small_unigram(folder: Path) -> Path:
-    write_json(folder / "small.json", unigram())
+    unigram().save(str(folder / "small.json"))
     return folder / "small.json"
 
 

@@ -243,6 +243,8 @@ NONSENSE = {
     "passed without vectors": [result(vectors="")],
     "words without end": [result(transport="x" * 3000)],
     "levels without end": [result(ran=("x",) * 2000)],
+    "a level without end": [result(ran=("x" * 3000,))],
+    "devices without end": [result(f"pi{number}") for number in range(2000)],
     "no number": [result(golden_cosine=float("nan"))],
     "one device twice": [result(), result()],
 }
@@ -282,6 +284,25 @@ def test_files_that_are_no_record(content: bytes, made: Made) -> None:
     made.file.write_bytes(content)
     with pytest.raises(BundleError, match="cannot be read"):
         made.require()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda said: said.update(_type="https://in-toto.io/Statement/v0.1"),
+        lambda said: said.update(predicateType="https://slsa.dev/provenance/v1"),
+        lambda said: said["subject"][0]["digest"].update(sha256="0" * 63),
+        lambda said: said["subject"].append(said["subject"][0]),
+    ],
+    ids=["another version of statements", "another statement", "no digest", "two subjects"],
+)
+def test_another_statement_is_no_record(change: Callable[[Any], Any], made: Made) -> None:
+    rewrite(made.file, change)
+    with pytest.raises(BundleError, match="it is no statement of devices"):
+        read_record(made.file, key=None, store=made.store)
+    assert record_files(made.bundle.directory, made.bundle) == ()
+    with pytest.raises(BundleError, match="it is no statement of devices"):
+        lay_record_files(made.bundle, made.file.read_bytes(), None, force=True, store=made.store)
 
 
 def test_devices_stay_in_a_record_of_ours_until_they_fail(made: Made) -> None:
