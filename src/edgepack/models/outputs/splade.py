@@ -13,6 +13,7 @@ from edgepack.models.outputs.reading import linear
 from edgepack.models.read.card import ModelCard
 from edgepack.models.read.documents import number_of, size_of
 from edgepack.models.read.model_folder import ModelFolder
+from edgepack.models.read.modules import module_config
 from edgepack.models.read.pooling import VectorReading
 from edgepack.models.read.safetensors import WORD_TABLES, TensorFile
 from edgepack.records.layers import Norm
@@ -76,7 +77,8 @@ def read_splade(folder: ModelFolder, weights: Path, name: str) -> VectorReading:
     )
     with_bias = bool({f"{norm}.bias", f"{norm}.beta"} & tensors.tensors.keys())
     normed = Norm(tensor=norm, epsilon=epsilon, bias=with_bias)
-    strategy, logs = _pooling(folder)
+    place = module_config(folder, folder.modules[1].folder, required=False) if folder.modules else None
+    strategy, logs = _pooling(folder, place)
     head = Vocabulary(
         transform=replace(layer, activation=_activation(config, kind), norm=normed),
         matrix=_matrix(tensors, decoders),
@@ -86,12 +88,12 @@ def read_splade(folder: ModelFolder, weights: Path, name: str) -> VectorReading:
     )
     tensors.read(head.bias, (size,))  # raises for another shape
     outputs = Outputs(sparse=Sparse(size=size, vocabulary=head))
-    files = ("modules.json", "1_SpladePooling/config.json")
+    files = ("modules.json", place)
     return VectorReading(
         outputs=outputs,
         pooling=Pooling(mode="max", normalize=False),
         dimension=size,
-        files=tuple(each for each in files if folder.has(each)),
+        files=tuple(each for each in files if each and folder.has(each)),
         warnings=(*_kept(folder), *_tied(folder.config, tensors, head, (decoders, biases))),
     )
 
@@ -167,14 +169,14 @@ def _activation(config: Mapping[str, Any], kind: str) -> Literal["Gelu", "Relu"]
     return _ACTIVATIONS[said]
 
 
-def _pooling(folder: ModelFolder) -> tuple[Literal["max", "sum"], int]:
+def _pooling(folder: ModelFolder, place: str | None) -> tuple[Literal["max", "sum"], int]:
     """How tokens are pooled, and how often the logarithm is taken: as sentence-transformers' SpladePooling says it."""
-    said = folder.optional("1_SpladePooling/config.json")
+    said = folder.table(place) if place else {}
     strategy, activation = said.get("pooling_strategy", "max"), said.get("activation_function", "relu")
     logs = {"relu": 1, "log1p_relu": 2}.get(str(activation))
     if strategy not in ("max", "sum") or logs is None:
         raise UnsupportedModelError(
-            f"1_SpladePooling/config.json requires {strategy} of {activation}, which bundles do not support",
+            f"{place} requires {strategy} of {activation}, which bundles do not support",
             hint="edgepack pools by max or sum, of relu or log1p_relu",
         )
     return strategy, logs

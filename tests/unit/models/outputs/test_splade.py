@@ -139,7 +139,8 @@ def test_pooling_is_part_of_the_model(tmp_path: Path, context: HostContext) -> N
         ingest(str(tmp_path / "splade-tiny"), reading=Reading(pooling="cls"), context=context)
 
 
-def test_a_pooling_of_another_kind_is_rejected(tmp_path: Path, context: HostContext) -> None:
+@pytest.mark.parametrize("place", ["1_SpladePooling", "1_Pooling"])
+def test_a_pooling_of_another_kind_is_rejected(place: str, tmp_path: Path, context: HostContext) -> None:
     folder = tmp_path / "model"
     write_masked(folder, "bert")
     modules = [
@@ -152,13 +153,13 @@ def test_a_pooling_of_another_kind_is_rejected(tmp_path: Path, context: HostCont
         {
             "idx": 1,
             "name": "1",
-            "path": "1_SpladePooling",
+            "path": place,
             "type": "sentence_transformers.sparse_encoder.models.SpladePooling",
         },
     ]
     write_json(folder / "modules.json", modules)
-    (folder / "1_SpladePooling").mkdir()
-    change(folder / "1_SpladePooling/config.json", pooling_strategy="mean")
+    (folder / place).mkdir()
+    change(folder / place / "config.json", pooling_strategy="mean")
     with pytest.raises(UnsupportedModelError, match="requires mean of relu"):
         ingest(str(folder), context=context)
 
