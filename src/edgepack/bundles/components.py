@@ -8,11 +8,11 @@ from pathlib import Path
 import edgepack
 from edgepack.licenses import license_text
 from edgepack.licenses.components import Known, known_components
+from edgepack.models.read.documents import LEGAL
 from edgepack.records.bundle import RunnerArtifact
 from edgepack.records.model import ModelSource
 from edgepack.records.runtime import ONNX_RUNTIME, RuntimeArtifact, SourceFile
 
-_LICENSE_FILES = ("LICENSE*", "LICENCE*", "COPYING*", "NOTICE*")
 _KNOWN = {"apache-2.0": "Apache-2.0", "mit": "MIT"}
 """Identifiers as model cards write them → as SPDX does; their texts are in ``edgepack.licenses``."""
 UNKNOWN = "unknown"
@@ -126,9 +126,7 @@ def revision(source: ModelSource) -> str:
 
 def _model_text(source: ModelSource, known: str) -> bytes:
     head = f"Model {source.name}\nfrom {source.origin}\n".encode()
-    own = sorted(
-        {path for pattern in _LICENSE_FILES for path in source.directory.glob(pattern) if path.is_file()}
-    )
+    own = sorted({path for pattern in LEGAL for path in source.directory.glob(pattern) if path.is_file()})
     if own:
         return head + b"\n" + b"\n\n".join(path.read_bytes().rstrip() for path in own) + b"\n"
     if known in _KNOWN:

@@ -12,11 +12,10 @@ from edgepack.models.convert.adapter import CONFIG, WEIGHTS, adapter_weights, me
 from edgepack.models.find.hub import HUB_PREFIX
 from edgepack.models.find.remote import find_remote
 from edgepack.models.read import hub_layout
+from edgepack.models.read.documents import CARD
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.safetensors import open_tensors, shard_names
 from edgepack.records.model import RemoteModel
-
-CARD = "README.md"
 
 
 def is_adapter(names: Collection[str]) -> bool:

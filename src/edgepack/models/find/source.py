@@ -21,6 +21,7 @@ from edgepack.models.find.hub import HUB_PREFIX, parse_repository
 from edgepack.models.find.remote import find_remote, ingest_remote
 from edgepack.models.find.wheel import WHEEL_PREFIX, parse_requirement
 from edgepack.models.read import hub_layout
+from edgepack.models.read.documents import CARD, LEGAL, require_own
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.records.model import ModelSource
 from edgepack.records.target import UNSAID, Reading
@@ -143,6 +144,7 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
     if path.is_dir():
         name = _name_of_path(path)
         context.note(name)
+        _require_own_texts(path)
         adapted = is_adapter(ModelFolder(directory=path).names)
         folder = merged_model(path, context=context) if adapted else path
         return read_folder(folder, ModelRequest(name=name, origin=name, reading=reading), context=context)
@@ -157,9 +159,15 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
         )
     context.note(path.name)
     folder = _folder_of(path)
+    _require_own_texts(folder)
     graph = path.relative_to(folder).as_posix()
     asked = ModelRequest(name=_name_of_path(path), origin=path.name, graph=graph, reading=reading)
     return read_folder(folder, asked, context=context)
+
+
+def _require_own_texts(folder: Path) -> None:
+    """Raises ``ModelError`` for a text that goes with the model as it is, or with a module of it, and leads elsewhere."""
+    require_own(folder, (f"{place}{pattern}" for pattern in (CARD, *LEGAL) for place in ("", "*/")))
 
 
 def _unknown(model: str, catalogue: ModelCatalogue) -> ModelError:

@@ -1,12 +1,13 @@
 """A ready-made ONNX file, looked at from outside: is it one, what does it need beside it, how long are its vectors?"""
 
 from collections.abc import Iterator, Mapping
+from glob import escape
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.bounded import require_bounded
-from edgepack.models.read.documents import require_content
+from edgepack.models.read.documents import require_content, require_own
 
 MADE_FOR: Mapping[str, str] = {
     "com.microsoft.nchwc": "x86 processors",
@@ -85,7 +86,7 @@ def external_locations(path: Path) -> tuple[str, ...]:
 
 
 def require_external_files(path: Path) -> tuple[Path, ...]:
-    """Paths of them; raises ``ModelError`` when one is missing."""
+    """Paths of them; raises ``ModelError`` when one is missing, or lies elsewhere."""
     for location in external_locations(path):
         try:
             is_there = (path.parent / location).is_file()
@@ -96,6 +97,7 @@ def require_external_files(path: Path) -> tuple[Path, ...]:
                 f"{path.name} keeps its weights in {location}, which is not beside it",
                 hint="copy both files into one folder",
             )
+        require_own(path.parent, [escape(location)])
     return tuple(path.parent / location for location in external_locations(path))
 
 

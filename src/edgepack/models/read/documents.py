@@ -1,7 +1,8 @@
 """The JSON files of a model folder, read and checked."""
 
 import json
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,27 @@ MOST = 4 << 20
 TOKENIZER = "tokenizer.json"
 LONGEST = 64 << 20
 """Bytes of a tokenizer; those of 262,144 tokens have 33 MB."""
+
+
+CARD = "README.md"
+LEGAL = ("LICENSE*", "LICENCE*", "NOTICE*", "COPYING*")
+"""Patterns of the files that go with a model wherever it goes, as they are."""
+
+
+def require_own(directory: Path, patterns: Iterable[str]) -> None:
+    """Raise ``ModelError`` for a file that a link leads to elsewhere: git and tar keep links, and a model's author may have anybody's file
+    published by one. The cache of Hugging Face's client has links, too, to blobs beside.
+    """
+    root = os.path.realpath(directory)
+    for path in sorted({path for pattern in patterns for path in directory.glob(pattern)}):
+        real = Path(os.path.realpath(path))
+        cached = real.parent.name == "blobs" and real.parent.parent.name.startswith("models--")
+        if not (real.is_relative_to(root) or cached):
+            name = path.relative_to(directory).as_posix()
+            raise ModelError(
+                f"{name} of the model leads out of its folder, to {real}",
+                hint=f"if that is what the model has to hold, put a copy in its place: cp {real} {path}",
+            )
 
 
 def most_of(name: str) -> int | None:
