@@ -156,7 +156,7 @@ def labels_of(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
     count = said if isinstance(said, int) else 0
     if count == 1:
         return ("score",)
-    labels = tuple(table.get(str(at), "") for at in range(count))
+    labels = tuple(table.get(str(at), "") for at in range(min(count, len(table))))
     if not labels or not all(labels) or len(set(labels)) != count:
         raise UnsupportedModelError(
             f"{name} is a classifier of {count} labels, and config.json does not name them",

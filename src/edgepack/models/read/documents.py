@@ -83,7 +83,11 @@ def most_of(name: str) -> int | None:
 
 
 def require_content(path: Path) -> None:
-    """Raise ``ModelError`` when a file is empty, unreadable, or only git-lfs's pointer to what it should be."""
+    """Raise ``ModelError`` when a file is empty, unreadable, the kernel's, or only git-lfs's pointer to what it should be."""
+    if os.path.realpath(path).startswith(("/proc/", "/sys/", "/dev/")):
+        raise ModelError(
+            f"{path.name} is a link to {os.path.realpath(path)}, no file of a model", hint=EDITED
+        )
     try:
         with path.open("rb") as stream:
             start = stream.read(len(LFS_POINTER))

@@ -35,6 +35,14 @@ def test_a_text_that_leads_to_a_private_file_is_refused(
         assert "put a copy in its place: cp " in str(refused.value.hint)
 
 
+def test_what_the_kernel_writes_is_no_document(folder: Path, context: HostContext) -> None:
+    """Of /proc/kmsg nobody who reads it comes back."""
+    (folder / "config.json").unlink()
+    (folder / "config.json").symlink_to("/proc/self/environ")
+    with pytest.raises(ModelError, match=r"config\.json is a link to /proc/\d+/environ, no file of a model"):
+        ingest(str(folder), context=context)
+
+
 def test_links_within_the_folder_and_to_the_blobs_of_a_hub_s_cache_are_followed(
     folder: Path, context: HostContext
 ) -> None:

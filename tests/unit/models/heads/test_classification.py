@@ -140,6 +140,9 @@ def test_a_classifier_without_labels_is_refused(tmp_path: Path, context: HostCon
     error = refused(folder, context)
     assert error.message == "model is a classifier of 2 labels, and config.json does not name them"
     assert "id2label" in str(error.hint)
+    # Nobody counts that far: it took minutes, and all the memory that a command may take.
+    change(folder / "config.json", num_labels=10**12, id2label={0: "good", 1: "bad"})
+    assert "is a classifier of 1000000000000 labels" in refused(folder, context).message
 
 
 def test_labels_of_another_model_are_refused(tmp_path: Path, context: HostContext) -> None:
