@@ -48,13 +48,15 @@ WRITTEN = _named(
     {
         "": ("edgepack", "made_by", "checks", "visits"),
         "model.": ("origin", "graph_by", "pooling_from", "set", "warnings", "format", "cpu_file", "inputs", "output", "batch_dependent"),
-        "target.": ("summary", "builder", "extra", "platform.isa", "platform.has"),
+        "target.": ("summary", "builder", "extra", "platform.isa", "platform.has", "platform.branch_protection"),
         "runtime.": ("kind", "toolchain", "requires", "operators", "provider", "changes"),
         "runner.": ("kind", "library", "by_level", "exact", "check", "versions"),
     }
 )  # fmt: skip
 """What edgepack writes beside that: it comes first in a list that may end early."""
 MEASURED = frozenset(f"gate.{key}" for key in LIMITS if key.startswith("min_"))
+UNHELD = ("isa", "has", "branch_protection")
+"""What of a platform is not held against the files."""
 SECTIONS = ("model", "target", "runtime", "runner", "gate")
 MOST_NAMES, MOST_LETTERS = 40, 80
 LOWEST_OF_PRECISION: Mapping[str, float] = {"fp32": 0.999, "fp16": 0.998, "bf16": 0.98}
@@ -134,7 +136,7 @@ def _keys(manifest: Mapping[str, Any]) -> Iterator[str]:
     for section, value in manifest.items():
         if section == "target" and isinstance(platform := value.get("platform"), Mapping):
             # The rest of it is held against the files.
-            yield from (f"target.platform.{key}" for key in ("isa", "has") if _says(platform.get(key)))
+            yield from (f"target.platform.{key}" for key in UNHELD if _says(platform.get(key)))
         if section in SECTIONS and isinstance(value, Mapping):
             yield from (f"{section}.{key[:MOST_LETTERS]}" for key, said in value.items() if _says(said))
         elif _says(value):

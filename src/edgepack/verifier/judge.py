@@ -65,14 +65,15 @@ def judge(
     # A bundle of ours is held to its own limits, which are of the published texts.
     texts = verification_texts()
     if asked.said is not None:
-        require_promises(bundle, found)
-        found = replace(found, said=(*asked.said, *not_asked(bundle, source, found)))
         assert asked.seed is not None
-        texts = texts_for_strangers(source, asked.seed)
+        found, texts = replace(found, said=asked.said), texts_for_strangers(source, asked.seed)
     if found.status == "passed":
         found = at_levels(texts, found)
-        if asked.said is not None:
+    if asked.said is not None:
+        if found.status == "passed":
             require_other_forms(bundle, embed, texts, asked.options, context)
+        require_promises(bundle, found)
+        found = replace(found, said=(*found.said, *not_asked(bundle, source, found)))
     if copies:
         require_used_files(bundle, embed, context=context)
     runner.require_server(bundle)

@@ -42,6 +42,8 @@ def test_what_is_so_passes_and_what_could_not_be_compared_is_said(
     assert said[4:6] == ("runtime ONNX Runtime 1.21.0", "licences and bill of materials")
     others = said[6].removeprefix("in its manifest also ").split(", ")
     assert {"edgepack", "model.inputs", "runner.versions", "runtime.toolchain", "target.summary"} < {*others}
+    held = altered(bundle, lambda manifest: manifest["target"]["platform"].update(branch_protection=True))
+    assert "target.platform.branch_protection" in require_facts(held, source)[6]
     claimed = altered(bundle, set_model(embedder="0" * 32))
     assert require_facts(claimed, source)[3] == f"embedder {'0' * 32}"
     claimed = altered(bundle, lambda manifest: manifest["gate"].update(gate="full"))

@@ -70,9 +70,9 @@ def test_a_stranger_s_program_is_asked_drawn_texts_at_levels_and_in_forms(asked:
         "vectors 7",
         "precision",
         "golden",
-        "promises",
         "levels",
         "forms",
+        "promises",
         "used_files",
         "server",
     ]
