@@ -23,6 +23,7 @@ from edgepack.records.report import Verification
 from edgepack.records.target import ModelOptions, Platform
 from edgepack.toml_schema import Malformed, read_table
 from edgepack.verifier.command import runs_itself
+from edgepack.verifier.gate import of_source
 from edgepack.verifier.tokens import has_fewer_tokens
 
 INCOMPARABLE = ("origin", "graph_by", "pooling_from", "set", "warnings")
@@ -179,11 +180,11 @@ def require_precision(bundle: Bundle, found: Verification) -> None:
         )
 
 
-def require_promises(bundle: Bundle, found: Verification) -> None:
+def require_promises(bundle: Bundle, source: ModelSource, found: Verification) -> None:
     """Hold the figures against the limits that the manifest says the bundle keeps. Raises ``VerificationError``."""
     if not found.texts:
         return
-    if short := shortfalls(found, _promised(bundle)):
+    if short := shortfalls(found, of_source(_promised(bundle), source)):
         raise VerificationError(
             f"the manifest of {bundle.name} says that it keeps limits that it does not keep: {' and '.join(short)}",
             hint="the manifest was changed, or this processor computes otherwise than its maker's; build it again",

@@ -138,8 +138,7 @@ def verify(
     except CannotRunHere as cannot:
         context.note(f"not verified: {cannot.reason}")
         return Verification(status="not verified", reason=cannot.reason)
-    if source.ranks:
-        options = replace(options, **NEIGHBOURS)
+    options = of_source(options, source)
     limits = limits_of(options)
     if figures.outputs and bundle.manifest["model"]["precision"] == FULL_PRECISION:
         limits[EXACT] = MAX_DIFFERENCE
@@ -158,6 +157,11 @@ def verify(
         return replace(figures, status="not verified", reason=elsewhere[0])
     context.note(in_short(figures))
     return figures
+
+
+def of_source(options: ModelOptions, source: ModelSource) -> ModelOptions:
+    """The limits that say something of such a model."""
+    return replace(options, **NEIGHBOURS) if source.ranks else options
 
 
 def _with_outputs(

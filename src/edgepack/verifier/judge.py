@@ -72,7 +72,7 @@ def judge(
     if asked.said is not None:
         if found.status == "passed":
             require_other_forms(bundle, embed, texts, asked.options, context)
-        require_promises(bundle, found)
+        require_promises(bundle, source, found)
         found = replace(found, said=(*found.said, *not_asked(bundle, source, found)))
     if copies:
         require_used_files(bundle, embed, context=context)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import onnxruntime
@@ -205,7 +206,7 @@ def test_a_precision_that_the_vectors_do_not_have_fails(bundle: Bundle) -> None:
     require_precision(bundle, Verification(status="not verified"))
 
 
-def test_limits_that_the_bundle_does_not_keep_fail(bundle: Bundle) -> None:
+def test_limits_that_the_bundle_does_not_keep_fail(bundle: Bundle, source: ModelSource) -> None:
     def promising(**gate: Any) -> Bundle:
         return altered(bundle, lambda manifest: manifest.update(gate=gate))
 
@@ -218,8 +219,14 @@ def test_limits_that_the_bundle_does_not_keep_fail(bundle: Bundle) -> None:
         top10_agreement=1,
     )
     with pytest.raises(VerificationError, match=r"does not keep: mean cosine 0\.9971 is below 0\.9999"):
-        require_promises(promising(gate="full", min_cosine=0.9999), found)
-    require_promises(promising(gate="quick", min_cosine=0.99), found)
-    require_promises(promising(gate="off"), found)
+        require_promises(promising(gate="full", min_cosine=0.9999), source, found)
+    require_promises(promising(gate="quick", min_cosine=0.99), source, found)
+    require_promises(promising(gate="off"), source, found)
     with pytest.raises(BundleError, match="min_cosine"):
-        require_promises(promising(gate="quick", min_cosine="high"), found)
+        require_promises(promising(gate="quick", min_cosine="high"), source, found)
+    # Of what only ranks, the gate does not ask which texts are near each other.
+    far, near = replace(found, neighbour_agreement=0.84), promising(gate="quick", min_agreement=0.9)
+    with pytest.raises(VerificationError, match="nearest neighbour unchanged"):
+        require_promises(near, source, far)
+    ranking: Any = SimpleNamespace(ranks=True)
+    require_promises(near, ranking, far)
