@@ -11,7 +11,7 @@ from edgepack.context import BuildContext
 from edgepack.errors import DownloadError, HashMismatchError, MissingToolError, UsageError
 from edgepack.fetch.debian import HINT, Package, fetch_packages
 from edgepack.files.folder import expanded
-from edgepack.files.store import key_of, sha256_of, written_beside
+from edgepack.files.store import copy_at_most, key_of, sha256_of, written_beside
 from edgepack.toml_schema import load_toml, read_table
 
 T = TypeVar("T")
@@ -199,10 +199,8 @@ def _keep(file: Path, archive: Archive, context: BuildContext) -> Path:
     """A copy in the store."""
     stored = store_path(archive, context)
     if not (stored.is_file() and sha256_of(stored) == archive.sha256):
-        with written_beside(stored) as beside, file.open("rb") as source, beside.open("wb") as copy:
-            while chunk := source.read(1 << 20):
-                copy.write(chunk)
-            copy.flush()
+        with written_beside(stored) as beside:
+            copy_at_most(file, beside, file.stat().st_size)
             _check(beside, archive)  # another file may be there by now
     return stored
 

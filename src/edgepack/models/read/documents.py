@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,8 @@ def require_own(directory: Path, patterns: Iterable[str]) -> None:
             name = path.relative_to(directory).as_posix()
             raise ModelError(
                 f"{name} of the model leads out of its folder, to {real}",
-                hint=f"if that is what the model has to hold, put a copy in its place: cp {real} {path}",
+                hint="if that is what the model has to hold, put a copy in its place: "
+                + shlex.join(("cp", "--remove-destination", str(real), str(path))),
             )
 
 

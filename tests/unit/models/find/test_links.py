@@ -1,6 +1,8 @@
 """Links in a model's folder: git and tar keep them, and what they lead to may be anybody's."""
 
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +34,21 @@ def test_a_text_that_leads_to_a_private_file_is_refused(
         (folder / name).symlink_to(target)
         with pytest.raises(ModelError, match=f"{name} of the model leads out of its folder, to /") as refused:
             ingest(str(folder), context=context)
-        assert "put a copy in its place: cp " in str(refused.value.hint)
+        assert refused.value.hint
+
+
+@pytest.mark.tools("cp")
+def test_the_hint_s_command_puts_a_copy_in_the_link_s_place(tmp_path: Path, context: HostContext) -> None:
+    """`cp` alone follows the link, and says that both are one file."""
+    folder = tmp_path / "a model"
+    write_bert(folder)
+    (tmp_path / "LICENSE").write_text("MIT, of all that lies here")
+    (folder / "LICENSE").symlink_to("../LICENSE")
+    with pytest.raises(ModelError, match="LICENSE of the model leads out of its folder") as refused:
+        ingest(str(folder), context=context)
+    subprocess.run(shlex.split(str(refused.value.hint).partition("in its place: ")[2]), check=True)
+    assert ingest(str(folder), context=context).dimension
+    assert (folder / "LICENSE").read_text() == "MIT, of all that lies here"
 
 
 def test_what_the_kernel_writes_is_no_document(folder: Path, context: HostContext) -> None:
