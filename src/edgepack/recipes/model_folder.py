@@ -14,7 +14,7 @@ import onnx
 
 from edgepack.files.store import sha256_of
 from edgepack.models.graph.clean import declare_domain
-from edgepack.models.read.documents import CARD, LEGAL, require_own
+from edgepack.models.read.documents import CARD, LEGAL
 from edgepack.models.read.model_folder import CONFIG, SETTINGS, ModelFolder
 from edgepack.models.read.modules import MODES
 from edgepack.models.read.quantize_record import KEY, MadeSmall
@@ -25,6 +25,8 @@ from edgepack.toml_schema import parse_foreign, read_foreign
 
 TOKENIZER_FILES = (TOKENIZER_FILE, "special_tokens_map.json")
 """What else says something of the tokens, by their ids."""
+DOCUMENTS = (CONFIG, SETTINGS, *TOKENIZER_FILES)
+"""Those of the source that are written again."""
 LISTING = ".edgepack-quantize.json"
 """File → SHA-256 of all that was written beside it: anything else in the folder is its user's work."""
 MOST = 1 << 20
@@ -32,8 +34,7 @@ MOST = 1 << 20
 
 
 def write_model_folder(prepared: PreparedModel, source: ModelSource, made: MadeSmall, folder: Path) -> None:
-    """Everything of ``prepared``, into an empty folder; ``source`` is what it was made from. Raises ``ModelError`` for documents that lie elsewhere."""
-    require_own(source.directory, (CONFIG, SETTINGS, *TOKENIZER_FILES))
+    """Everything of ``prepared``, into an empty folder; ``source`` is what it was made from."""
     _write_model(prepared.file, folder)
     (folder / "tokenizer.json").write_text(minimal_json(prepared.source), encoding="utf-8")
     for name, document in _documents(prepared, source, made).items():

@@ -37,6 +37,14 @@ def test_a_text_that_leads_to_a_private_file_is_refused(
         assert refused.value.hint
 
 
+def test_likewise_of_a_graph_that_is_named_itself(folder: Path, context: HostContext) -> None:
+    (folder / "onnx").mkdir()
+    (folder / "onnx/model.onnx").write_bytes(b"not looked at yet")
+    (folder / "LICENSE").symlink_to("../id_rsa")
+    with pytest.raises(ModelError, match="LICENSE of the model leads out of its folder"):
+        ingest(str(folder / "onnx/model.onnx"), context=context)
+
+
 @pytest.mark.tools("cp")
 def test_the_hint_s_command_puts_a_copy_in_the_link_s_place(tmp_path: Path, context: HostContext) -> None:
     """`cp` alone follows the link, and says that both are one file."""
