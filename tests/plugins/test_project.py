@@ -5,6 +5,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from edgepack import python_api
 from edgepack.bundles.manifest import open_bundle
 from edgepack.bundles.place import held_place
 from edgepack.console import Story
+from edgepack.errors import EdgepackError
 from edgepack.files.store import digest_tree
-from edgepack.project.state_file import REMEMBERED
+from edgepack.plugins.context import HostContext
+from edgepack.project.state_file import REMEMBERED, signing
 from edgepack.signing.keys import load_private, load_public, new_keys
-from edgepack.signing.signatures import is_signed_file, sign_bundle
+from edgepack.signing.signatures import is_signed_file, sign_bundle, sign_path
 
 pytestmark = pytest.mark.tools("env", "python")
 
@@ -118,12 +121,59 @@ def test_a_signed_archive_that_was_laid_over_the_own_one_of_a_project_is_not_rep
         shutil.copy(release / name, dist / name)
     before = digest_tree(dist)
     assert states() == {"one": "failed"} and digest_tree(dist) == before
-    # A kill in the middle of signing leaves the same, and the folder's signature before it.
-    sign_bundle(open_bundle(dist / "one-kiosk-one"), load_private(private, password=None))
+    assert states(force=True) == {"one": "made"}
+
+
+def test_a_whole_signed_release_laid_over_the_same_bundle_of_a_project_is_not_replaced(
+    states: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    """The signatures of a key that is elsewhere were taken for what a kill had left: they were gone at the next build."""
+    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
+    (private, _), (team, _) = (new_keys(tmp_path / name, password=None) for name in ("other", "team"))
+    dist, release = tmp_path / "dist", tmp_path / "release"
     assert states() == {"one": "made"}
-    python_api.sign(dist / "one-kiosk-one", key=private)
-    (dist / archive).write_bytes(b"damaged!")
+    shutil.copytree(dist, release)
+    python_api.sign(release / "one-kiosk-one", key=private)
+    # With its archive, and the folder alone, whose signature another key's would replace.
+    for names in (sorted(path.name for path in release.iterdir()), ["one-kiosk-one"]):
+        for name in names:
+            if (release / name).is_dir():
+                shutil.copytree(release / name, dist / name, dirs_exist_ok=True)
+            elif name != REMEMBERED:
+                shutil.copy(release / name, dist / name)
+        before = digest_tree(dist)
+        (made,) = python_api.build(tmp_path / "edgepack.toml", offline=True, key=team)
+        assert made.state == "failed" and digest_tree(dist) == before
+        if len(names) > 1:
+            assert states() == {"one": "failed"} and digest_tree(dist) == before
+        assert states(force=True) == {"one": "made"}
+
+
+def test_what_a_kill_in_the_middle_of_signing_leaves_is_made_again(
+    states: Callable[..., dict[str, str]], tmp_path: Path, context: HostContext
+) -> None:
+    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
+    private, _ = new_keys(tmp_path / "team", password=None)
+    bundle = tmp_path / "dist/one-kiosk-one"
     assert states() == {"one": "made"}
+    with suppress(KeyboardInterrupt), signing(bundle, context=context):
+        sign_path(bundle, load_private(private, password=None), context=context)
+        raise KeyboardInterrupt
+    assert states() == {"one": "made"} and not (bundle / "signature.sigstore.json").exists()
+    python_api.sign(bundle, key=private)
+    bundle.with_name(f"{bundle.name}.tar.zst").write_bytes(b"damaged!")
+    assert states() == {"one": "made"}
+
+
+def test_signing_that_is_refused_leaves_the_memory_as_it_was(
+    states: Callable[..., dict[str, str]], tmp_path: Path, context: HostContext
+) -> None:
+    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
+    assert states() == {"one": "made"}
+    before = digest_tree(tmp_path / "dist")
+    with pytest.raises(EdgepackError), signing(tmp_path / "dist/one-kiosk-one", context=context):
+        raise EdgepackError("no key")
+    assert digest_tree(tmp_path / "dist") == before
 
 
 @pytest.mark.parametrize("left", [".tar.zst", ".deb"])
@@ -257,7 +307,9 @@ def test_what_is_made_is_signed_and_what_is_up_to_date_stays_so(
     assert states() == {"one": "made"}
     if before == "killed":
         # As a run leaves it that is killed while it packs the archive.
-        sign_bundle(open_bundle(bundle), load_private(keys[0][0], password=None))
+        with suppress(KeyboardInterrupt), python_api._context() as own, signing(bundle, context=own):
+            sign_bundle(open_bundle(bundle), load_private(keys[0][0], password=None))
+            raise KeyboardInterrupt
     else:
         python_api.sign(bundle, key=keys[0][0])
     (package,) = bundle.parent.glob("*.deb")

@@ -16,7 +16,7 @@ from edgepack.plugins.context import HostContext
 from edgepack.project.build_cell import edition, make_cell, settle
 from edgepack.project.jobs import Job, Result, failed
 from edgepack.project.matrix import Cell
-from edgepack.project.state_file import is_ours, packages_beside, signing
+from edgepack.project.state_file import is_ours, packages_beside, require_replaceable, signing
 from edgepack.project.stores import open_shared
 from edgepack.project.workers import elsewhere, in_processes, starting_safely
 from edgepack.recorded.beside import record_beside
@@ -145,6 +145,7 @@ def _signed(result: Result, key: PrivateKey | None, context: HostContext) -> Res
                 )
             # Before the archive is another one.
             others = _beside(folder, context)
+            require_replaceable(folder, others, force=_is_signed(folder, key.public))
             if not _is_signed(folder, key.public):
                 sign_path(folder, key, force=True, context=context)
             for file in others:

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from edgepack.building.outcome import Outcome, files_beside
-from edgepack.bundles.archive import archive_of, holds_only
-from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle, read_manifest
+from edgepack.bundles.manifest import SIGNATURE, digest, open_bundle
 from edgepack.bundles.place import held_as_it_is, held_place, placed_beside
-from edgepack.bundles.provenance import is_about, provenance_file
 from edgepack.context import BuildContext
 from edgepack.errors import BundleError, OutputError
 from edgepack.files.folder import is_below, named_path
@@ -33,6 +31,8 @@ MOST = 16 << 20
 Files = Mapping[str, Mapping[str, Any]]
 """Paths, relative to the output folder → size and SHA-256."""
 _PARTS = {"key": str, "digest": str, "files": dict, "delegates": list}
+SIGNING = "signing"
+"""While a bundle is signed, and after a kill: the signatures that were there before."""
 
 
 def memory_of(key: str, outcome: Outcome) -> dict[str, Any]:
@@ -82,36 +82,29 @@ def _digest_of_memory(folder: Path, known: Mapping[str, Any]) -> str:
 def require_replaceable(folder: Path, packages: Iterable[Path] = (), *, force: bool) -> None:
     """Raise ``OutputError`` where something signed lies there that no build of a project has remembered: nobody could make it again.
 
-    Of a folder its digest is remembered. Of all that lies beside it the signature is, or what it is of; or it was left by a kill in
-    the middle of signing the folder.
+    Of all that lies there the signature is remembered, or what it is of; or whoever was signing was killed, and left it.
     """
     if force:
         return
     known = _remembered(folder.parent).get(folder.name, {"digest": None, "files": {}})
-    bundle: Bundle | None = None
-    with suppress(BundleError):
-        found = Bundle(directory=folder, manifest=read_manifest(folder))
-        bundle = found if digest(found) == known["digest"] else None
-    for signed in (*([] if bundle else [folder]), *files_beside(folder), *packages):
+    for signed in (folder, *files_beside(folder), *packages):
         signature = folder / SIGNATURE if signed == folder else signature_of(signed)
         as_made = _is_any_as_made(folder, known, signed, signature)
-        if os.path.lexists(signature) and not (as_made or (bundle and _is_left(signed, bundle, known))):
+        if os.path.lexists(signature) and not (as_made or _is_left(folder, known, signature)):
             raise OutputError(
                 f"{signed} is signed, and no build of a project has made it, so it is not replaced",
                 hint="--force replaces a bundle; or name another `output`",
             )
 
 
-def _is_left(signed: Path, bundle: Bundle, known: Mapping[str, Any]) -> bool:
-    """Whether an archive or provenance is of the bundle beside it, whose own signature, which comes first, is not remembered either."""
-    signature = bundle.directory / SIGNATURE
-    if not signature.is_file() or _is_any_as_made(bundle.directory, known, signature):
-        return False
-    if signed == archive_of(bundle.directory):
-        return holds_only(signed, bundle)
-    with suppress(BundleError):
-        return signed == provenance_file(bundle.directory) and is_about(signed, bundle)
-    return False
+def _is_left(folder: Path, known: Mapping[str, Any], signature: Path) -> bool:
+    """Whether a signature came after somebody had begun to sign the bundle, and had not ended."""
+    there, name = known.get(SIGNING), signature.relative_to(folder.parent).as_posix()
+    return (
+        there is not None
+        and signature.is_file()
+        and described(folder.parent, [name])[name] != there.get(name)
+    )
 
 
 def holds_installed(bundle: Bundle) -> bool:
@@ -155,7 +148,7 @@ def remember(folder: Path, memory: Mapping[str, Any], *, ours: bool, store: Stor
     """Several builds may be remembering bundles of one output folder. ``ours``: as ``is_ours`` asks."""
     file = folder.parent / REMEMBERED
     with held_place(file, waiting=lambda: None), placed_beside(file) as temporary:
-        known = {part: memory[part] for part in _PARTS}
+        known = {part: memory[part] for part in (*_PARTS, SIGNING) if part in memory}
         if ours:
             keep(PROJECT_BUILDS, _digest_of_memory(folder, known), store=store)
         text = json.dumps({**_remembered(folder.parent), folder.name: known}, indent=1, sort_keys=True)
@@ -183,16 +176,25 @@ def signing(path: Path, *, context: BuildContext) -> Iterator[bool]:
         if known is None or not _is_as_made(path, known):
             yield False
             return
-        ours = is_ours(path, store=context.store)
-        yield True
-        output = path.parent
-        signatures = [path / SIGNATURE, *(signature_of(output / name) for name in known["files"])]
-        names = {
-            *known["files"],
-            *(each.relative_to(output).as_posix() for each in signatures if each.is_file()),
-        }
-        described_now = {**known, "files": described(output, sorted(names))}
-        remember(path, described_now, ours=ours, store=context.store)
+        ours, output = is_ours(path, store=context.store), path.parent
+        places = [path / SIGNATURE, *(signature_of(output / name) for name in known["files"])]
+
+        def signatures() -> Files:
+            return described(
+                output, [each.relative_to(output).as_posix() for each in places if each.is_file()]
+            )
+
+        there = known.pop(SIGNING, None)
+        there = signatures() if there is None else there
+        remember(path, {**known, SIGNING: there}, ours=ours, store=context.store)
+        try:
+            yield True
+        except Exception:
+            if signatures() == there:  # nothing was signed
+                remember(path, known, ours=ours, store=context.store)
+            raise
+        files = described(output, sorted({*known["files"], *signatures()}))
+        remember(path, {**known, "files": files}, ours=ours, store=context.store)
 
 
 def is_memory(value: object) -> bool:
@@ -200,6 +202,7 @@ def is_memory(value: object) -> bool:
     return (
         isinstance(value, dict)
         and all(isinstance(value.get(part), kind) for part, kind in _PARTS.items())
+        and isinstance(value.get(SIGNING, {}), dict)
         and all(
             isinstance(each, dict) and isinstance(each.get("builder"), str) for each in value["delegates"]
         )
