@@ -19,7 +19,16 @@ from edgepack.models.convert.sentencepiece import (
     SentencePieceModel,
     read_sentencepiece,
 )
-from edgepack.models.convert.tokenizer_classes import CLASSES, FAMILIES, MODELS, Family, Said
+from edgepack.models.convert.tokenizer_classes import (
+    ALSO,
+    CLASSES,
+    FAMILIES,
+    GIVEN,
+    MODELS,
+    Family,
+    Said,
+    class_of,
+)
 from edgepack.models.read.hub_layout import OLDER_SETTINGS, OLDER_TOKENIZERS
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.panics import panics_reported
@@ -44,7 +53,7 @@ def tokenizer_file(source: ModelFolder, *, context: BuildContext) -> Path:
         (folder / FILE).write_text(converted_tokenizer(source), encoding="utf-8")
 
     inputs = {
-        "model_type": str(source.config.get("model_type")),
+        **{key: str(source.config.get(key)) for key in ("model_type", "tokenizer_class")},
         "tokenizers": tokenizers.__version__,
         "by": digest_of_code("models"),
     }
@@ -98,10 +107,11 @@ def said_of(source: ModelFolder) -> dict[str, Any]:
 
 
 def _family(source: ModelFolder, said: Said) -> Family:
-    named = str(said.get("tokenizer_class", "")).removesuffix("Fast")
+    named = class_of(source.config, said)
     kind = source.config.get("model_type")
-    name = named if named in FAMILIES else CLASSES.get(str(kind), "")
-    if not name:
+    name = CLASSES.get(str(kind), named) if named in GIVEN else ALSO.get(named, named)
+    if name not in FAMILIES:
+        named = "" if named in GIVEN else named
         raise UnsupportedModelError(
             f"there is no tokenizer.json, and the older files are of {named or f'a model of type {kind!r}'}",
             hint=f"edgepack makes one of {', '.join(sorted(FAMILIES))}; transformers' save_pretrained writes one of others",

@@ -33,12 +33,25 @@ def refused(folder: Path, config: dict[str, Any]) -> EdgepackError:
     return caught.value
 
 
-def test_a_class_that_is_not_known_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["other", "bert"])
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
+def test_a_class_that_is_not_known_is_named(file: str, kind: str, tmp_path: Path) -> None:
+    """Embedders of Japanese have BERT's vocab.txt and no tokenizer.json: their words are MeCab's."""
     write_vocabulary(tmp_path)
-    write_json(tmp_path / "tokenizer_config.json", {"tokenizer_class": "BertJapaneseTokenizer"})
-    error = refused(tmp_path, {"model_type": "other"})
+    said = {"tokenizer_class": "BertJapaneseTokenizer"}
+    write_json(tmp_path / "tokenizer_config.json", said if file == "tokenizer_config.json" else {})
+    error = refused(tmp_path, {"model_type": kind, **(said if file == "config.json" else {})})
     assert isinstance(error, UnsupportedModelError)
     assert "BertJapaneseTokenizer" in error.message
+
+
+@pytest.mark.parametrize("name", ["BertTokenizerFast", "MobileBertTokenizer", "PreTrainedTokenizerFast"])
+def test_names_of_one_class_are_one(name: str, tmp_path: Path) -> None:
+    write_vocabulary(tmp_path)
+    write_json(tmp_path / "config.json", {"model_type": "bert"})
+    plain = converted_tokenizer(ModelFolder(directory=tmp_path))
+    write_json(tmp_path / "config.json", {"model_type": "bert", "tokenizer_class": name})
+    assert converted_tokenizer(ModelFolder(directory=tmp_path)) == plain
 
 
 def test_files_that_are_damaged_or_missing(tmp_path: Path) -> None:
