@@ -66,22 +66,26 @@ def start(scheduler: str | None, jobs: int | None) -> Iterator[Executor]:
 
 def _cluster(count: int, scratch: str) -> "LocalCluster":
     """Its workers ignore an interrupt at the terminal, which is for whoever ends them: they told of it in tracebacks."""
+    import dask
     from distributed import LocalCluster
     from distributed.security import Security
 
+    # Its pages need no key: names of tasks and folders, for whoever reaches the loopback.
+    pages: dict[str, list[str]] = {f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")}
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
     try:
-        return LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            memory_limit=0,  # Dask kills workers that have more; what a model takes it does not know.
-            dashboard_address=None,
-            security=Security.temporary(),
-            local_directory=scratch,
-            env={"TMPDIR": scratch},  # A worker that is killed does not remove what it has half made.
-            silence_logs=logging.ERROR,
-        )
+        with dask.config.set(pages):
+            return LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                memory_limit=0,  # Dask kills workers that have more; what a model takes it does not know.
+                dashboard_address=None,
+                security=Security.temporary(),
+                local_directory=scratch,
+                env={"TMPDIR": scratch},  # A worker that is killed does not remove what it has half made.
+                silence_logs=logging.ERROR,
+            )
     finally:
         if main:
             signal.signal(signal.SIGINT, before)

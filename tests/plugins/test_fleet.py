@@ -13,7 +13,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
+import psutil
 import pytest
 from tests.support.berts import write_bert
 from tests.support.kiosk import install, prepare_site
@@ -413,6 +415,10 @@ def test_dasks_workers_here_take_work_of_this_process_alone() -> None:
         address = executor._client.scheduler.address  # type: ignore[attr-defined]
         with pytest.raises(OSError):
             Client(address.replace("tls:", "tcp:"), timeout=5)
+        for at in psutil.Process().net_connections():
+            if at.status == "LISTEN":
+                with pytest.raises(OSError):
+                    urlopen(f"http://{at.laddr[0]}:{at.laddr[1]}/health", timeout=5)
 
 
 @pytest.mark.slow

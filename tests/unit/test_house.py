@@ -65,6 +65,7 @@ def test_dependencies_are_those_that_are_imported() -> None:
     imported = {name.split(".")[0] for file in ours for name in outside(file)}
     optional = {
         "aiohttp",
+        "dask",
         "distributed",
         "fsspec",
         "psutil",
