@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from edgepack.bundles.manifest import open_bundle
 from edgepack.bundles.place import held_place
 from edgepack.console import Story
 from edgepack.errors import EdgepackError
-from edgepack.files.store import digest_tree
+from edgepack.files.store import Store, digest_tree
 from edgepack.plugins.context import HostContext
 from edgepack.project.state_file import REMEMBERED, signing
 from edgepack.signing.keys import load_private, load_public, new_keys
@@ -163,6 +164,23 @@ def test_what_a_kill_in_the_middle_of_signing_leaves_is_made_again(
     python_api.sign(bundle, key=private)
     bundle.with_name(f"{bundle.name}.tar.zst").write_bytes(b"damaged!")
     assert states() == {"one": "made"}
+
+
+def test_a_signing_that_was_killed_before_it_signed_is_forgotten(
+    states: Callable[..., dict[str, str]], tmp_path: Path, context: HostContext
+) -> None:
+    """A signed release that was laid over the bundle days later was taken for what the kill had left."""
+    (tmp_path / "edgepack.toml").write_text('[[bundle]]\nmodel = "one"\ntargets = ["kiosk-one"]\n')
+    private, _ = new_keys(tmp_path / "other", password=None)
+    bundle = tmp_path / "dist/one-kiosk-one"
+    assert states() == {"one": "made"}
+    context = replace(context, store=Store(root=tmp_path / "cache"))
+    with suppress(KeyboardInterrupt), signing(bundle, context=context):
+        raise KeyboardInterrupt
+    assert states() == {"one": "up to date"}
+    sign_path(bundle, load_private(private, password=None), context=context)
+    before = digest_tree(tmp_path / "dist")
+    assert states() == {"one": "failed"} and digest_tree(tmp_path / "dist") == before
 
 
 def test_signing_that_is_refused_leaves_the_memory_as_it_was(

@@ -31,7 +31,14 @@ from edgepack.plugins.host import plugins_of_process
 from edgepack.project.jobs import Job, Result, State, failed
 from edgepack.project.matrix import Cell
 from edgepack.project.remote_results import KIND, offer, take
-from edgepack.project.state_file import is_ours, is_up_to_date, memory_of, remember, require_replaceable
+from edgepack.project.state_file import (
+    forget_signing,
+    is_ours,
+    is_up_to_date,
+    memory_of,
+    remember,
+    require_replaceable,
+)
 from edgepack.project.stores import open_shared
 from edgepack.recipes.prepare import texts_of
 from edgepack.recipes.registry import key_of_passes, passes_for
@@ -175,6 +182,7 @@ def _stays(place: Path, key: str, order: Job, *, context: HostContext) -> State 
     if order.force or not is_up_to_date(place, key, context.plugins()):
         return None
     if is_ours(place, store=context.store):
+        forget_signing(place, store=context.store)
         return "up to date"
     return None if order.signed else "said to be up to date"
 

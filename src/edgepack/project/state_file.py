@@ -176,25 +176,32 @@ def signing(path: Path, *, context: BuildContext) -> Iterator[bool]:
         if known is None or not _is_as_made(path, known):
             yield False
             return
-        ours, output = is_ours(path, store=context.store), path.parent
-        places = [path / SIGNATURE, *(signature_of(output / name) for name in known["files"])]
-
-        def signatures() -> Files:
-            return described(
-                output, [each.relative_to(output).as_posix() for each in places if each.is_file()]
-            )
-
+        ours = is_ours(path, store=context.store)
         there = known.pop(SIGNING, None)
-        there = signatures() if there is None else there
+        there = _signatures(path, known) if there is None else there
         remember(path, {**known, SIGNING: there}, ours=ours, store=context.store)
         try:
             yield True
         except Exception:
-            if signatures() == there:  # nothing was signed
-                remember(path, known, ours=ours, store=context.store)
+            forget_signing(path, store=context.store)
             raise
-        files = described(output, sorted({*known["files"], *signatures()}))
+        files = described(path.parent, sorted({*known["files"], *_signatures(path, known)}))
         remember(path, {**known, "files": files}, ours=ours, store=context.store)
+
+
+def forget_signing(folder: Path, *, store: Store) -> None:
+    """Take the mark of a signing away that ended before anything was signed, as a kill leaves it: what comes later is not its own."""
+    known = _remembered(folder.parent).get(folder.name, {})
+    if SIGNING in known and known[SIGNING] == _signatures(folder, known):
+        unsigned = {part: value for part, value in known.items() if part != SIGNING}
+        remember(folder, unsigned, ours=is_ours(folder, store=store), store=store)
+
+
+def _signatures(folder: Path, known: Mapping[str, Any]) -> Files:
+    """Those that lie in a bundle's folder and beside it."""
+    output = folder.parent
+    places = [folder / SIGNATURE, *(signature_of(output / name) for name in known["files"])]
+    return described(output, [each.relative_to(output).as_posix() for each in places if each.is_file()])
 
 
 def is_memory(value: object) -> bool:
