@@ -1,6 +1,7 @@
 """The program for Windows, run under wine and not on Windows: bits, words, paths, pipes."""
 
 import base64
+import hashlib
 import json
 import os
 import shutil
@@ -276,6 +277,13 @@ def test_what_is_wrong_is_said_in_two_lines(windows: Bundle, under_wine: Embed, 
         assert done.returncode != 0 and len(said) <= 2, (words, code, said)
     copy = tmp_path / "copy"
     shutil.copytree(windows.directory, copy)
+    outside = {"path": "..\\outside", "size": 1, "sha256": hashlib.sha256(b"x").hexdigest(), "part": "model"}
+    (tmp_path / "outside").write_bytes(b"x")
+    listed = [*windows.manifest["files"], {**outside, "mode": "0644"}]
+    (copy / "manifest.json").write_text(json.dumps({**windows.manifest, "files": listed}))
+    strange = under_wine("--check", program=copy / "embed.exe")
+    assert strange.returncode == 4 and b"outside is no file of the bundle" in strange.stderr
+    (copy / "manifest.json").write_text(json.dumps(windows.manifest))
     model = copy / windows.manifest["model"]["file"]
     os.truncate(model, model.stat().st_size - 1)
     damaged = under_wine("a", program=copy / "embed.exe")
