@@ -8,6 +8,7 @@ from edgepack.files.elf import (
     UNSOUND_HINT,
     c_library,
     elf_files,
+    foreign_run_paths,
     glibc_floor,
     is_system_library,
     needed_libraries,
@@ -16,12 +17,16 @@ from edgepack.files.elf import (
 from edgepack.files.elf_reader import MACHINES
 from edgepack.records.target import Platform
 
+SYSTEM_FOLDERS = ("/lib", "/nix/store/", "/opt/", "/system/", "/usr/", "/vendor/")
+"""Folders of a device, of Linux and Android, in which root alone writes."""
+
 
 def require_compatible_elf(folder: Path, platform: Platform, *, device: Iterable[str] = ()) -> None:
     """Check every ELF file below a folder against the device, which has the libraries ``device`` beside its C library.
 
     Raises ``FloorError`` for a file of another processor or C library, or one that needs a newer glibc than the platform has, and
-    ``BundleError`` for one that needs a shared library which is neither in the folder nor part of the C library.
+    ``BundleError`` for one that needs a shared library which is neither in the folder nor part of the C library, or that looks
+    for its libraries in a folder that may be anybody's.
     """
     files = list(elf_files(folder))
     known = {*device, *(path.name for path in folder.rglob("*"))}
@@ -36,6 +41,17 @@ def require_compatible_elf(folder: Path, platform: Platform, *, device: Iterable
                 f"{name} needs {', '.join(foreign)}, which the bundle does not hold",
                 hint="the builder must put it beside that file, or link it statically",
             )
+        _require_run_paths(path, name)
+
+
+def _require_run_paths(path: Path, name: str) -> None:
+    strange = [each for each in foreign_run_paths(path) if not each.startswith(SYSTEM_FOLDERS)]
+    if strange:
+        raise BundleError(
+            f"{name} looks for its libraries in {', '.join(map(repr, strange))} first: "
+            "whoever has that folder on a device could put his own there",
+            hint=f"link it without this run path, or: patchelf --remove-rpath {path.name}",
+        )
 
 
 def _require_machine(path: Path, name: str, platform: Platform) -> None:

@@ -13,6 +13,8 @@ from edgepack.files.elf_reader import (
     DT_FLAGS_1,
     DT_NEEDED,
     DT_RELR,
+    DT_RPATH,
+    DT_RUNPATH,
     DT_SONAME,
     MACHINES,
     MAGIC,
@@ -177,6 +179,18 @@ def opened_libraries(path: Path) -> tuple[str, ...]:
     found = {name.decode() for name in LIBRARY_NAME.findall(path.read_bytes())}
     known = {*needed_libraries(path), soname(path), path.name}
     return tuple(sorted(name for name in found - known if not is_system_library(name)))
+
+
+def run_paths(path: Path) -> tuple[str, ...]:
+    """Folders in which a file's libraries are looked for before the system's (``DT_RPATH``, ``DT_RUNPATH``), e.g. ``$ORIGIN``."""
+    with sound_elf(path) as file:
+        texts = [*file.dynamic_texts(DT_RPATH), *file.dynamic_texts(DT_RUNPATH)]
+    return tuple(folder for text in texts if text for folder in text.split(":"))
+
+
+def foreign_run_paths(path: Path) -> tuple[str, ...]:
+    """Run paths of a file that are not said from where it lies; an empty one is the current folder."""
+    return tuple(folder for folder in run_paths(path) if not folder.startswith(("$ORIGIN", "${ORIGIN}")))
 
 
 def foreign_libraries(folder: Path) -> dict[Path, tuple[str, ...]]:

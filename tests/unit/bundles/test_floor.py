@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgepack.bundles.floor import require_compatible_elf
-from edgepack.errors import FloorError
+from edgepack.errors import BundleError, FloorError
 from edgepack.files.elf import architecture, c_library, glibc_floor, read_needs
 from edgepack.foundry.toolchains.zig import zig_program
 from edgepack.records.target import Platform
@@ -156,3 +156,26 @@ def test_a_program_for_these_devices(made: Made) -> None:
     loader = loaded_by("/lib/ld-linux-riscv64-lp64d.so.1")
     program = made("riscv64-linux-gnu", "elf64lriscv", *loader, source=START)
     require_compatible_elf(program.parent, RISCV64)
+
+
+@pytest.mark.parametrize(
+    ("run_path", "strange"),
+    [
+        ("/home/pi/python/lib", "'/home/pi/python/lib'"),
+        ("$ORIGIN:/tmp/lib", "'/tmp/lib'"),
+        ("$ORIGIN:", "''"),
+        ("lib", "'lib'"),
+        ("$ORIGIN/../lib:${ORIGIN}", None),
+        ("/usr/lib/vendor", None),
+    ],
+)
+def test_a_program_that_looks_for_libraries_in_a_folder_that_may_be_anybodys(
+    made: Made, run_path: str, strange: str | None
+) -> None:
+    folder = made("x86_64-linux-gnu", "elf_x86_64", "-shared", "-rpath", run_path).parent
+    if strange is None:
+        require_compatible_elf(folder, Platform(os="linux", arch="x86_64"))
+        return
+    with pytest.raises(BundleError, match=f"embed looks for its libraries in {strange} first") as error:
+        require_compatible_elf(folder, Platform(os="linux", arch="x86_64"))
+    assert "patchelf --remove-rpath embed" in str(error.value.hint)

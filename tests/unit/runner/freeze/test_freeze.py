@@ -17,7 +17,7 @@ from edgepack import python_api as library
 from edgepack.bundles.manifest import file_entry
 from edgepack.console import Story
 from edgepack.errors import FloorError, MissingToolError, OutputError, ProofError, ToolError
-from edgepack.files.elf import foreign_libraries, glibc_floor
+from edgepack.files.elf import elf_files, foreign_libraries, foreign_run_paths, glibc_floor
 from edgepack.files.store import Store, default_root, digest_tree
 from edgepack.plugins.context import HostContext, host_context
 from edgepack.records.bundle import RunnerArtifact
@@ -153,6 +153,7 @@ def test_all_symbols_can_be_bound_at_the_start(bundle: Path) -> None:
 
 def test_it_asks_the_device_for_a_c_library_only(frozen: RunnerArtifact) -> None:
     assert foreign_libraries(frozen.directory) == {}
+    assert not [path for path in elf_files(frozen.directory) if foreign_run_paths(path)]
     floor = frozen.versions["glibc_floor"]
     assert floor.startswith("2.")
 
