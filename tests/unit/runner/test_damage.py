@@ -210,7 +210,7 @@ def test_a_listed_link_that_leads_out_of_the_bundle_is_damage(copy: Path, to: st
     assert complaint(done)[0] == "error: link is damaged: it is not the link that was packed"
 
 
-@pytest.mark.parametrize("name", ["../secret", "/SECRET", "model/../../secret", "./../secret"])
+@pytest.mark.parametrize("name", ["../secret", "/SECRET", "model/../../secret", "./../secret", r"..\secret"])
 def test_a_listed_file_out_of_the_bundle_is_damage(copy: Path, name: str) -> None:
     """It would be called intact, and is none of the bundle's."""
     secret = copy.parent / "secret"

@@ -48,10 +48,8 @@ bool is_below(const std::string &folder, const std::string &path) {
 
 // Whether a name in the manifest is of a file in the bundle's folder, however it is written.
 bool is_inside(const std::string &name) {
-    const std::string all = "/" + name + "/";
-#ifdef _WIN32
-    if (name.find_first_of("\\:") != name.npos) return false;
-#endif
+    std::string all = "/" + name + "/";
+    std::replace(all.begin(), all.end(), '\\', '/');  // as Windows takes it
     return !name.empty() && name[0] != '/' && all.find("/../") == all.npos;
 }
 
