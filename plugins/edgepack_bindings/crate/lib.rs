@@ -130,7 +130,11 @@ impl Bundle {
     /// A vector for each text, in their order.
     pub fn embed<T: AsRef<str>>(&self, texts: &[T]) -> Result<Vec<Vec<f32>>, Error> {
         let (starts, lengths) = parts(texts);
-        let mut numbers = vec![0f32; texts.len() * self.dimension];
+        let count = texts.len().checked_mul(self.dimension).ok_or_else(|| Error {
+            code: 2,
+            message: format!("{} texts in one call are too many", texts.len()),
+        })?;
+        let mut numbers = vec![0f32; count];
         answer(|message, size| unsafe {
             (self.functions.texts)(
                 self.raw,

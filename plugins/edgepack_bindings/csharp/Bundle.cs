@@ -87,7 +87,10 @@ public sealed class Bundle : IDisposable
     /// <summary>A vector for each text, in their order.</summary>
     public float[][] Embed(IReadOnlyList<string> texts)
     {
-        using var given = new Texts(new List<string>(texts).ToArray()); // another thread may change the list meanwhile
+        var own = new List<string>(texts).ToArray(); // another thread may change the list meanwhile
+        if (own.Length > Array.MaxLength / Dimension)
+            throw new ArgumentException($"{own.Length} texts in one call: at most {Array.MaxLength / Dimension}", nameof(texts));
+        using var given = new Texts(own);
         var numbers = new float[given.Starts.Length * Dimension];
         Call((opened, message) => functions.Texts(opened, given.Starts, given.Lengths, (nuint)given.Starts.Length, numbers, message, MessageSize));
         var rows = new float[given.Starts.Length][];

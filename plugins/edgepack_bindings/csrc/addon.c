@@ -125,7 +125,7 @@ static napi_value start(napi_env env, napi_callback_info info) {
     napi_get_array_length(env, words[1], &task->count);
     task->texts = calloc(task->count + (size_t)1, sizeof *task->texts);
     task->lengths = calloc(task->count + (size_t)1, sizeof *task->lengths);
-    if (!similarity) task->vectors = malloc((task->count * task->opened->dimension(task->opened->bundle) + 1) * sizeof(float));
+    if (!similarity) task->vectors = calloc(task->count + (size_t)1, task->opened->dimension(task->opened->bundle) * sizeof(float));
     bool whole = task->texts && task->lengths && (similarity || task->vectors);
     for (uint32_t at = 0; whole && at < task->count; at++) {
         napi_get_element(env, words[1], at, &each);

@@ -134,6 +134,9 @@ func (b *Bundle) Embed(texts []string) ([][]float32, error) {
 	if len(texts) == 0 {
 		return rows, nil
 	}
+	if len(texts) > math.MaxInt/4/b.dimension {
+		return nil, &Error{2, fmt.Sprintf("%d texts in one call are too many", len(texts))}
+	}
 	var pins runtime.Pinner
 	defer pins.Unpin()
 	starts, lengths := pinned(&pins, texts)
