@@ -7,6 +7,7 @@ import json
 import os
 import selectors
 import subprocess
+import sys
 import threading
 import weakref
 from typing import IO
@@ -116,25 +117,39 @@ def _close(child: subprocess.Popen[bytes]) -> None:
 
 
 def _exchange(child: subprocess.Popen[bytes], question: bytes, count: int) -> list[bytes]:
-    """So many lines of answer. Both pipes at once: a child that waits for room to answer takes no more questions."""
-    rest, answer, lines = memoryview(question), [b""], 0
-    to_child, from_child, _ = _streams(child)
+    """So many lines of answer. All pipes at once: a child that waits for room to say something takes no more questions."""
+    rest, answer, lines, words = memoryview(question), [b""], 0, b""
+    to_child, from_child, aside = _streams(child)
     with selectors.DefaultSelector() as ready:
         ready.register(to_child, selectors.EVENT_WRITE)
         ready.register(from_child, selectors.EVENT_READ)
+        ready.register(aside, selectors.EVENT_READ)
         while lines < count:
             for key, _ in ready.select():
                 if key.fileobj is from_child:
                     chunk = os.read(key.fd, CHUNK)
                     if not chunk:
-                        raise _said_at_the_end(child)
+                        raise _said_at_the_end(child, words)
                     answer.append(chunk)
                     lines += chunk.count(b"\n")
+                elif key.fileobj is aside:
+                    chunk = os.read(key.fd, CHUNK)
+                    if not chunk:
+                        ready.unregister(aside)
+                    words = _passed_on(words + chunk) if len(words) > CHUNK else words + chunk
                 else:
                     rest = rest[_written(key.fd, rest[:CHUNK]) :]
                     if not rest:
                         ready.unregister(to_child)
+    _passed_on(words)
     return b"".join(answer).split(b"\n")[:count]
+
+
+def _passed_on(words: bytes) -> bytes:
+    """Nothing is left: what a module in the program prints goes to this process's standard error."""
+    if words and sys.stderr is not None:
+        sys.stderr.write(words.decode("utf-8", "replace"))
+    return b""
 
 
 def _written(descriptor: int, data: memoryview) -> int:
@@ -147,8 +162,8 @@ def _written(descriptor: int, data: memoryview) -> int:
         return len(data)
 
 
-def _said_at_the_end(child: subprocess.Popen[bytes]) -> Exception:
-    words = _streams(child)[2].read().decode("utf-8", "replace").splitlines()
+def _said_at_the_end(child: subprocess.Popen[bytes], before: bytes) -> Exception:
+    words = (before + _streams(child)[2].read()).decode("utf-8", "replace").splitlines()
     code = child.wait()
     if code < 0:
         return EmbedError(f"the bundle's program was ended by signal {-code}", 1)

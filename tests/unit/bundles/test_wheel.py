@@ -45,6 +45,8 @@ for line in sys.stdin:
         os.kill(os.getpid(), 9)
     if asked["text"] == "broken":
         sys.exit(print("error: model.ort is damaged", file=sys.stderr) or 4)
+    if asked["text"].startswith("says"):
+        print(asked["text"], file=sys.stderr, flush=True)
     if asked["text"] == "pid":
         asked["text"] = " " * os.getpid()
     print(json.dumps({{"id": asked["id"], "embedding": [len(asked["text"]), 0.5] + [0.25] * 500}}), flush=True)
@@ -336,6 +338,17 @@ def test_what_goes_wrong_is_an_exception_and_the_next_call_is_answered(
         f"try:\n    {call}\nexcept Exception as error:\n    print(type(error).__name__, error)\nprint(encode('ab')[0])"
     )
     assert out == f"{error}\n2\n"
+
+
+def test_what_the_program_says_meanwhile_is_passed_on(run: Run) -> None:
+    """Nobody read it: after 64 KiB the program waited for room, and all threads for the program."""
+    out = run(
+        "import contextlib, io\nwith contextlib.redirect_stderr(io.StringIO()) as said:\n"
+        "    for _ in range(5):\n        encode(['says' + 'x' * 995] * 100)\n"
+        "try:\n    encode(['says so', 'broken'])\nexcept EmbedError as error:\n    print(error)\n"
+        "print(len(said.getvalue()), encode('ab')[0])"
+    )
+    assert out == "model.ort is damaged\n500000 2\n"
 
 
 def test_the_program_stays_and_is_started_again_when_it_was_killed(run: Run) -> None:
