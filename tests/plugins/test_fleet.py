@@ -69,6 +69,10 @@ def build(
             folder = tmp_path_factory.mktemp(name)
             made[name] = (folder, really(target, model=model, output=folder, **how))
         folder, outcome = made[name]
+        # As the pipeline replaces a bundle, with its signatures.
+        shutil.rmtree(output / outcome.bundle.name, ignore_errors=True)
+        for signature in output.glob(f"{outcome.bundle.name}.*.sigstore.json"):
+            signature.unlink()
         shutil.copytree(folder, output, symlinks=True, dirs_exist_ok=True)
         return replace(outcome, bundle=open_bundle(output / outcome.bundle.name))
 
@@ -386,6 +390,16 @@ def test_a_store_writes_nothing_but_what_belongs_to_the_bundle(
         assert (tmp_path / "edgepack.toml").read_text() == project
         assert {name: (tmp_path / f"{bundle.name}.{name}").read_bytes() for name in BESIDE} == first
         assert names == sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("cache-"))
+
+
+def test_a_store_does_not_say_that_somebody_is_signing(build: Build, tmp_path: Path) -> None:
+    """What a stranger signs later would be taken for what a kill had left, and replaced."""
+    (tmp_path / "edgepack.toml").write_text(f'store = "./store"\n{ONE}output = "."\n')
+    assert states(build()) == ["made"]
+    poisoned(tmp_path / "store", lambda memory, _: memory.update(signing={}))
+    shutil.rmtree(tmp_path / "one-kiosk-one")
+    assert states(build()) == ["from the store"]
+    assert "signing" not in json.loads((tmp_path / REMEMBERED).read_text())["one-kiosk-one"]
 
 
 @pytest.mark.e2e

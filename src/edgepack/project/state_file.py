@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from edgepack.files.folder import is_below, named_path
 from edgepack.files.store import Store, sha256_of
 from edgepack.plugins.host import PluginHost
 from edgepack.records.bundle import Bundle
+from edgepack.signing.envelope import is_signature
 from edgepack.signing.signatures import signature_of
 from edgepack.toml_schema import parse_foreign, read_foreign
 from edgepack.verifier.trusted_bundles import PROJECT_BUILDS, is_kept, keep
@@ -90,7 +90,7 @@ def require_replaceable(folder: Path, packages: Iterable[Path] = (), *, force: b
     for signed in (folder, *files_beside(folder), *packages):
         signature = folder / SIGNATURE if signed == folder else signature_of(signed)
         as_made = _is_any_as_made(folder, known, signed, signature)
-        if os.path.lexists(signature) and not (as_made or _is_left(folder, known, signature)):
+        if is_signature(signature) and not (as_made or _is_left(folder, known, signature)):
             raise OutputError(
                 f"{signed} is signed, and no build of a project has made it, so it is not replaced",
                 hint="--force replaces a bundle; or name another `output`",
@@ -144,11 +144,15 @@ def _made_by(host: PluginHost, builder: str) -> dict[str, str]:
     return {"builder": builder, "plugin": found.distribution, "version": found.version} if found else {}
 
 
-def remember(folder: Path, memory: Mapping[str, Any], *, ours: bool, store: Store) -> None:
+def remember(
+    folder: Path, memory: Mapping[str, Any], *, ours: bool, store: Store, signing: Files | None = None
+) -> None:
     """Several builds may be remembering bundles of one output folder. ``ours``: as ``is_ours`` asks."""
     file = folder.parent / REMEMBERED
     with held_place(file, waiting=lambda: None), placed_beside(file) as temporary:
-        known = {part: memory[part] for part in (*_PARTS, SIGNING) if part in memory}
+        known = {part: memory[part] for part in _PARTS}
+        if signing is not None:
+            known[SIGNING] = signing
         if ours:
             keep(PROJECT_BUILDS, _digest_of_memory(folder, known), store=store)
         text = json.dumps({**_remembered(folder.parent), folder.name: known}, indent=1, sort_keys=True)
@@ -177,9 +181,8 @@ def signing(path: Path, *, context: BuildContext) -> Iterator[bool]:
             yield False
             return
         ours = is_ours(path, store=context.store)
-        there = known.pop(SIGNING, None)
-        there = _signatures(path, known) if there is None else there
-        remember(path, {**known, SIGNING: there}, ours=ours, store=context.store)
+        there = known.get(SIGNING, _signatures(path, known))
+        remember(path, known, ours=ours, store=context.store, signing=there)
         try:
             yield True
         except Exception:
@@ -193,8 +196,7 @@ def forget_signing(folder: Path, *, store: Store) -> None:
     """Take the mark of a signing away that ended before anything was signed, as a kill leaves it: what comes later is not its own."""
     known = _remembered(folder.parent).get(folder.name, {})
     if SIGNING in known and known[SIGNING] == _signatures(folder, known):
-        unsigned = {part: value for part, value in known.items() if part != SIGNING}
-        remember(folder, unsigned, ours=is_ours(folder, store=store), store=store)
+        remember(folder, known, ours=is_ours(folder, store=store), store=store)
 
 
 def _signatures(folder: Path, known: Mapping[str, Any]) -> Files:

@@ -112,6 +112,15 @@ def require_sealed(file: Path, path: Path, key: PublicKey) -> None:
         raise _wrong(path, key, what=f", or {file.name} was changed")
 
 
+def is_signature(path: Path) -> bool:
+    """Whether something lies there that may be a signature, whoever's: a link may be, a damaged file is none."""
+    try:
+        _read(path)
+    except SignatureError:
+        return path.is_symlink()
+    return True
+
+
 def is_of_another(path: Path, key: PublicKey) -> bool:
     """Whether something lies there that is not, by its own word, a signature by this key."""
     if not os.path.lexists(path):
