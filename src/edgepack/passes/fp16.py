@@ -26,8 +26,11 @@ def fp16(model: onnx.ModelProto, note: Note, *, layers: Patterns = ALL) -> onnx.
     ``layers`` are patterns of the weights' names.
     """
     editor = edit(model)
+    exact = editor.positions()
     for node in editor.take_nodes():
-        if is_embedding_lookup(editor, node) and _is_taken(editor, node.input[0], layers, note):
+        if exact.intersection(node.output):
+            editor.keep(node)
+        elif is_embedding_lookup(editor, node) and _is_taken(editor, node.input[0], layers, note):
             _pick_and_cast(editor, node)
         else:
             _cast_and_use(editor, node, layers, note)

@@ -1,6 +1,6 @@
 """float16 weights and activations, the graph left unfused: for TensorRT, whose parser does not know fused operators.
 
-Pooling, and whatever sums or squares many numbers, stays float32, with casts where the two meet.
+Pooling, rotary positions, and whatever sums or squares many numbers stay float32, with casts where the two meet.
 
 Cost: the file has half the size; vectors differ in the seventh digit of the cosine; CPUs run it slower than float32.
 Not done by the converter of ``onnxruntime.transformers``: it casts after every node that it leaves alone, the graph's
@@ -45,7 +45,8 @@ def half(model: onnx.ModelProto, note: Note) -> onnx.ModelProto:
             "the graph has branches or loops, which are not converted to float16",
             hint="export the model without them, or use --recipe unfused",
         )
-    work = _Conversion(editor=edit(model), types=_types(model))
+    editor = edit(model)
+    work = _Conversion(editor=editor, types=_types(model), positions=editor.positions())
     for node in work.editor.take_nodes():
         if work.is_wide(node, note):
             work.keep_wide(node)
@@ -68,13 +69,18 @@ class _Conversion:
 
     editor: GraphEditor
     types: Mapping[str, int]
+    positions: frozenset[str]
     halves: dict[str, str] = field(default_factory=dict)
     """Values that a node makes in float16, under the name that it has there."""
     wide: set[str] = field(default_factory=set)
     """float32 values that are numbers a text, not a token and channel: what wide operators made of others."""
 
     def is_wide(self, node: onnx.NodeProto, note: Note) -> bool:
-        if node.op_type in WIDE_OPERATORS or is_pooling(node.name):
+        if (
+            node.op_type in WIDE_OPERATORS
+            or is_pooling(node.name)
+            or self.positions.intersection(node.output)
+        ):
             return True
         weights = [name for name in node.input if self.is_float_weight(name)]
         if any(self.is_beyond(name) for name in weights):

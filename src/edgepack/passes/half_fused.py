@@ -2,7 +2,7 @@
 
 The conversion is that of ``onnxruntime.transformers``
 (https://onnxruntime.ai/docs/performance/model-optimizations/float16.html). Pooling and normalisation stay float32: they
-are a thousandth of the work, and sums over tokens are where float16 would lose most.
+are a thousandth of the work, and sums over tokens are where float16 would lose most. So do rotary positions.
 
 Cost: the file has half the size; CPUs run it slower than float32.
 """
@@ -15,9 +15,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from edgepack.errors import TargetError
+from edgepack.models.graph.editor import edit
 from edgepack.models.graph.external_weights import gathered_where_they_fit
 from edgepack.models.graph.precision import require_float16
 from edgepack.models.graph.writer import OUTPUT
+from edgepack.models.ort.shapes import with_shapes
 from edgepack.quantization.layers import ENCODER
 from edgepack.records.recipe import Note
 
@@ -56,17 +58,22 @@ def half_fused(model: onnx.ModelProto, note: Note, *, mantissa: int = MANTISSA) 
     blocked = pooling_nodes(copy)
     if not blocked:
         note("pooling in float16 too: no encoder is recognised")
-    # Without types of the values between nodes, the conversion would not cast what the pooling takes from the encoder.
+    exact = edit(copy).positions()
+    places = [node for node in copy.graph.node if exact.intersection(node.output)]
+    # Without types of the values between nodes, the conversion would not cast what the pooling takes from the encoder,
+    # nor what that takes of positions.
+    handed = {*_handed_over(copy, blocked), *_floats_of(places, copy)}
     copy.graph.value_info.extend(
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in _handed_over(copy, blocked)
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in sorted(handed)
     )
+    wide = {node.name for node in (*blocked, *places)}
     converted: onnx.ModelProto = convert_float_to_float16(
         copy,
         keep_io_types=True,
-        node_block_list=[node.name for node in blocked],
+        node_block_list=sorted(wide),
         disable_shape_infer=bool(blocked),
     )
-    _without_round_trips(converted, {node.name for node in blocked})
+    _without_round_trips(converted, wide)
     assert any(output.name == OUTPUT for output in converted.graph.output)
     for tensor in converted.graph.initializer:
         if tensor.data_type == TensorProto.FLOAT16 and mantissa < MANTISSA and len(tensor.dims) > 1:
@@ -116,6 +123,21 @@ def _handed_over(model: onnx.ModelProto, pooling: list[onnx.NodeProto]) -> list[
         for output in node.output[:1]
         if output in wanted
     ]
+
+
+def _floats_of(nodes: list[onnx.NodeProto], model: onnx.ModelProto) -> set[str]:
+    """The float values that other nodes take of these, which begin with the graph's inputs."""
+    names, inside = {name for node in nodes for name in node.input}, {node.name for node in nodes}
+    part = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    part.graph.node.extend(nodes)
+    part.graph.input.extend(model.graph.input)
+    part.graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name in names)
+    floats = {
+        each.name
+        for each in with_shapes(part).graph.value_info
+        if each.type.tensor_type.elem_type == TensorProto.FLOAT
+    }
+    return {name for node in model.graph.node if node.name not in inside for name in node.input} & floats
 
 
 def _without_round_trips(model: onnx.ModelProto, wide: set[str]) -> None:

@@ -1,5 +1,6 @@
 """Rewriting an ONNX graph: nodes are taken one after the other and kept or replaced, weights come and go by name."""
 
+import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -78,6 +79,29 @@ class GraphEditor:
     def consumers(self, value: str) -> list[onnx.NodeProto]:
         """The nodes of the model as it was that take a value."""
         return [node for node in self.model.graph.node if value in node.input]
+
+    def positions(self) -> frozenset[str]:
+        """Values that positions turn vectors by: those whose sine or cosine is taken, all that they are made of, and what else is made of that.
+
+        A token's position has more digits than float16, and the error of an angle grows with it.
+        """
+        makers = {output: node for node in self.model.graph.node for output in node.output}
+        todo = [node for node in self.model.graph.node if node.op_type in ("Cos", "Sin")]
+        found: set[str] = set()
+        while todo:
+            node = todo.pop()
+            todo += [makers[name] for name in node.input if name in makers and name not in found]
+            found |= {*node.input, *node.output}
+        for node in self.model.graph.node:  # e.g. which tokens are within a window
+            others = [name for name in node.input if name and name not in found]
+            if len(others) < len(node.input) and all(map(self._is_plain, others)):
+                found.update(node.output)
+        return frozenset(found)
+
+    def _is_plain(self, name: str) -> bool:
+        """Whether a name is a single number, or integers."""
+        tensor = self.weights.get(name)
+        return tensor is not None and (tensor.data_type != TensorProto.FLOAT or math.prod(tensor.dims) == 1)
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """A weight's values."""
