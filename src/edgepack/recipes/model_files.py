@@ -10,11 +10,10 @@ from edgepack.files.folder import named_path
 from edgepack.files.store import disk_errors
 from edgepack.models.graph.external_weights import load_graph
 from edgepack.models.ort.convert import Level, convert_to_ort, save_optimized
-from edgepack.models.read.documents import require_own
 from edgepack.models.read.quantize_record import MadeSmall
 from edgepack.models.reference import exported_model
 from edgepack.operators.config import operators_of_ort_model
-from edgepack.recipes.model_folder import DOCUMENTS, files_as_written, write_model_folder
+from edgepack.recipes.model_folder import files_as_written, write_model_folder
 from edgepack.recipes.prepare import in_one_file, prepare_model
 from edgepack.recipes.registry import passes_of
 from edgepack.records.model import FULL_PRECISION, ModelSource, PreparedModel
@@ -50,7 +49,6 @@ def quantize_model(
     ``OutputError`` when the folder holds anything else or cannot be written to.
     """
     _require_embeddings(source)
-    require_own(source.directory, DOCUMENTS)
     folder = named_path(folder)
     require_free(folder, force=True, kind=MADE_HERE)
     if folder.exists() and folder.samefile(source.directory):

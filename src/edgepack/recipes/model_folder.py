@@ -15,7 +15,7 @@ import onnx
 from edgepack.files.store import sha256_of
 from edgepack.models.graph.clean import declare_domain
 from edgepack.models.read.documents import CARD, LEGAL
-from edgepack.models.read.model_folder import CONFIG, SETTINGS, ModelFolder
+from edgepack.models.read.model_folder import SETTINGS, ModelFolder
 from edgepack.models.read.modules import MODES
 from edgepack.models.read.quantize_record import KEY, MadeSmall
 from edgepack.models.read.sentence_transformers import TOKENIZER_FILE
@@ -25,8 +25,6 @@ from edgepack.toml_schema import parse_foreign, read_foreign
 
 TOKENIZER_FILES = (TOKENIZER_FILE, "special_tokens_map.json")
 """What else says something of the tokens, by their ids."""
-DOCUMENTS = (CONFIG, SETTINGS, *TOKENIZER_FILES)
-"""Those of the source that are written again."""
 LISTING = ".edgepack-quantize.json"
 """File → SHA-256 of all that was written beside it: anything else in the folder is its user's work."""
 MOST = 1 << 20

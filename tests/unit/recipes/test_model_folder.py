@@ -270,21 +270,6 @@ def test_the_model_that_is_read_is_not_replaced(folder: Path, tmp_path: Path, co
     assert names(tmp_path / "small") == FILES | {"model.onnx"}
 
 
-@pytest.mark.parametrize(
-    "name", ["config.json", "config_sentence_transformers.json", "tokenizer_config.json"]
-)
-def test_settings_that_lie_elsewhere_are_not_written_again(
-    name: str, folder: Path, tmp_path: Path, context: HostContext
-) -> None:
-    """A client's keys are JSON, too, and this folder is published."""
-    (folder / name).rename(tmp_path / "keys.json")
-    (folder / name).symlink_to("../keys.json")
-    source = ingest(str(folder), context=context)
-    with pytest.raises(ModelError, match=f"{name} of the model leads out of its folder"):
-        quantize_model(source, tmp_path / "small", options=ModelOptions(), context=context)
-    assert not (tmp_path / "small").exists()
-
-
 def test_half_a_folder_is_never_there(
     folder: Path, tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,11 +5,14 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path, PurePosixPath
 
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, UnsupportedModelError, UsageError
 from edgepack.files.store import digest_of_code
+from edgepack.models.read.documents import is_hidden, require_own
+from edgepack.models.read.hub_layout import TENSORS
 from edgepack.models.read.model_folder import MODULES, SETTINGS, ModelFolder
 
 KINDS = ("Router", "Asym")
@@ -45,6 +48,10 @@ def routed_folder(source: ModelFolder, route: str | None, *, context: BuildConte
         return source
     modules = _on_route(source, route)
     files = _files(source, modules)
+    described = [
+        path.relative_to(source.directory).as_posix() for path in files.values() if path.suffix not in TENSORS
+    ]
+    require_own(source.directory, map(escape, described))
 
     def make(folder: Path) -> None:
         for name, path in files.items():
@@ -110,12 +117,12 @@ def _chosen(router: ModelFolder, route: str | None) -> list[Module]:
 
 
 def _below(directory: Path, folder: str) -> Path:
-    parts = PurePosixPath(folder).parts
-    if ".." in parts or PurePosixPath(folder).is_absolute():
+    place = PurePosixPath(folder)
+    if is_hidden(place) or place.is_absolute():
         raise ModelError(
             f"{MODULES} points outside the model's folder: {folder}", hint="get the model elsewhere"
         )
-    return directory.joinpath(*parts)
+    return directory / place
 
 
 def _files(source: ModelFolder, modules: Sequence[Module]) -> dict[str, Path]:

@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Collection
+from glob import escape
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -12,7 +13,7 @@ from edgepack.models.convert.adapter import CONFIG, WEIGHTS, adapter_weights, me
 from edgepack.models.find.hub import HUB_PREFIX
 from edgepack.models.find.remote import find_remote
 from edgepack.models.read import hub_layout
-from edgepack.models.read.documents import CARD
+from edgepack.models.read.documents import CARD, require_own
 from edgepack.models.read.model_folder import ModelFolder
 from edgepack.models.read.safetensors import open_tensors, shard_names
 from edgepack.records.model import RemoteModel
@@ -45,6 +46,8 @@ def merged_model(adapter: Path, *, fetched: bool = False, context: BuildContext)
     described = {
         each.directory: hub_layout.descriptions(each.names) for each in (ModelFolder(directory=base), said)
     }
+    for place, names in described.items():
+        require_own(place, (escape(name) for name in names if not name.endswith(hub_layout.TENSORS)))
     used = [*tensors.files, adapter / CONFIG, adapter_weights(said)]
     used += [folder / name for folder, names in described.items() for name in names]
 

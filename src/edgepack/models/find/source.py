@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from glob import escape
 from pathlib import Path
 
 from edgepack.context import BuildContext
@@ -144,7 +145,7 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
     if path.is_dir():
         name = _name_of_path(path)
         context.note(name)
-        _require_own_texts(path)
+        _require_own_files(path)
         adapted = is_adapter(ModelFolder(directory=path).names)
         folder = merged_model(path, context=context) if adapted else path
         return read_folder(folder, ModelRequest(name=name, origin=name, reading=reading), context=context)
@@ -159,15 +160,21 @@ def _ingest_path(path: Path, reading: Reading, context: BuildContext) -> ModelSo
         )
     context.note(path.name)
     folder = _folder_of(path)
-    _require_own_texts(folder)
+    _require_own_files(folder)
     graph = path.relative_to(folder).as_posix()
     asked = ModelRequest(name=_name_of_path(path), origin=path.name, graph=graph, reading=reading)
     return read_folder(folder, asked, context=context)
 
 
-def _require_own_texts(folder: Path) -> None:
-    """Raises ``ModelError`` for a text that goes with the model as it is, or with a module of it, and leads elsewhere."""
-    require_own(folder, (f"{place}{pattern}" for pattern in (CARD, *LEGAL) for place in ("", "*/")))
+def _require_own_files(folder: Path) -> None:
+    """Raises ``ModelError`` for a file that says what the model is, or goes with it or a module of it as it is, and leads elsewhere.
+
+    All of them come into what is made of the model, and that is published. Weights may be links to wherever they are kept.
+    """
+    said = hub_layout.descriptions(ModelFolder(directory=folder).names)
+    named = (escape(name) for name in said if not name.endswith(hub_layout.TENSORS))
+    texts = (f"{place}{pattern}" for pattern in (CARD, *LEGAL) for place in ("", "*/"))
+    require_own(folder, (*named, *texts))
 
 
 def _unknown(model: str, catalogue: ModelCatalogue) -> ModelError:

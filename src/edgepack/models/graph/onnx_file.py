@@ -7,7 +7,7 @@ from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
 from edgepack.models.graph.bounded import require_bounded
-from edgepack.models.read.documents import require_content, require_own
+from edgepack.models.read.documents import is_hidden, require_content, require_own
 
 MADE_FOR: Mapping[str, str] = {
     "com.microsoft.nchwc": "x86 processors",
@@ -78,7 +78,7 @@ def external_locations(path: Path) -> tuple[str, ...]:
         if entry.key == "location"
     }
     for location in locations:
-        if ".." in PurePosixPath(location).parts or PurePosixPath(location).is_absolute():
+        if is_hidden(PurePosixPath(location)) or PurePosixPath(location).is_absolute():
             raise ModelError(
                 f"{path.name} points outside the model's folder: {location}", hint="put its weights beside it"
             )

@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from edgepack.errors import ModelError, UnsupportedModelError
@@ -65,18 +65,26 @@ LEGAL = ("LICENSE*", "LICENCE*", "NOTICE*", "COPYING*")
 def require_own(directory: Path, patterns: Iterable[str]) -> None:
     """Raise ``ModelError`` for a file that a link leads to elsewhere: git and tar keep links, and a model's author may have anybody's file
     published by one. The cache of Hugging Face's client has links, too, to blobs beside.
+
+    Hidden files are not the model's: git's own settings, which lie in each clone, may have passwords.
     """
-    root = os.path.realpath(directory)
+    root = Path(os.path.realpath(directory))
     for path in sorted({path for pattern in patterns for path in directory.glob(pattern)}):
+        name = path.relative_to(directory)
         real = Path(os.path.realpath(path))
         cached = real.parent.name == "blobs" and real.parent.parent.name.startswith("models--")
-        if not (real.is_relative_to(root) or cached):
-            name = path.relative_to(directory).as_posix()
+        inside = real.is_relative_to(root) and not is_hidden(real.relative_to(root))
+        if not (is_hidden(name) or inside or cached):
             raise ModelError(
-                f"{name} of the model leads out of its folder, to {real}",
+                f"{name.as_posix()} of the model leads out of its folder, to {real}",
                 hint="if that is what the model has to hold, put a copy in its place: "
                 + shlex.join(("cp", "--remove-destination", str(real), str(path))),
             )
+
+
+def is_hidden(path: PurePath) -> bool:
+    """Whether a path within a model's folder is of a hidden file, or of one in a hidden folder."""
+    return any(part.startswith(".") for part in path.parts)
 
 
 def most_of(name: str) -> int | None:
@@ -86,10 +94,9 @@ def most_of(name: str) -> int | None:
 
 def require_content(path: Path) -> None:
     """Raise ``ModelError`` when a file is empty, unreadable, the kernel's, or only git-lfs's pointer to what it should be."""
-    if os.path.realpath(path).startswith(("/proc/", "/sys/", "/dev/")):
-        raise ModelError(
-            f"{path.name} is a link to {os.path.realpath(path)}, no file of a model", hint=EDITED
-        )
+    real = os.path.realpath(path)
+    if real.startswith(("/proc/", "/sys/", "/dev/")) and not real.startswith("/dev/shm/"):
+        raise ModelError(f"{path.name} is a link to {real}, no file of a model", hint=EDITED)
     try:
         with path.open("rb") as stream:
             start = stream.read(len(LFS_POINTER))

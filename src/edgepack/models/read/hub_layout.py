@@ -14,6 +14,8 @@ PICKLED = "pytorch_model.bin"
 SHARD_INDEX, PICKLED_INDEX = "model.safetensors.index.json", "pytorch_model.bin.index.json"
 WEIGHTS = (SAFETENSORS, SHARD_INDEX, PICKLED, PICKLED_INDEX)
 """What tensors are read from, the likeliest first."""
+TENSORS = (".bin", ".pkl", ".pt", ".safetensors")
+"""How names of files with weights end."""
 ADAPTER = "adapter_config.json"
 ADAPTER_WEIGHTS = frozenset(("adapter_model.safetensors", "adapter_model.bin"))
 MOST_FILES = 1_000
