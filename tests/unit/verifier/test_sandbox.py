@@ -1,8 +1,10 @@
 """What a stranger's program tries in the sandbox, and does not get. Each kind that this host allows."""
 
 import os
+import signal
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -402,6 +404,42 @@ def test_a_thread_that_has_just_ended_hides_no_memory(monkeypatch: pytest.Monkey
     process.ended, process.threads = True, 3
     monkeypatch.setattr(os, "listdir", lambda path: ["1", str(os.getpid()), "999999999"])
     assert process.memory()[0] > usual[0] / 2
+
+
+def test_a_first_process_that_proc_does_not_show_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``hidepid`` it is not there for who may not trace it; its children are, and nobody counted them."""
+
+    def children() -> list[int]:
+        return [each.number for each in launcher.descendants(first.pid) if each.parent == first.pid]
+
+    first = subprocess.Popen(["bash", "-c", "sleep 60 & sleep 60 & wait"], start_new_session=True)
+    try:
+        numbers, deadline = os.listdir, time.monotonic() + 30
+        monkeypatch.setattr(
+            os, "listdir", lambda path: [each for each in numbers(path) if each != str(first.pid)]
+        )
+        while len(found := children()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(found) == 2
+        monkeypatch.undo()
+        assert children() == found, "nobody twice"
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+
+
+TRACED = """
+import ctypes, os, signal
+ctypes.CDLL(None).ptrace(0, 0, 0, 0)
+signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+os.kill(os.getpid(), signal.SIGUSR1)
+"""
+
+
+@needs_python
+def test_a_program_that_has_its_parent_trace_it_has_not_ended(run: Run) -> None:
+    ended = run(f"exec {PYTHON} -c '{TRACED}'", limits=RunLimits(seconds=3, idle=2))
+    assert ended.passed in ("idle", "time")
 
 
 CALLS = """

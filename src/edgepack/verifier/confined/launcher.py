@@ -261,7 +261,7 @@ def as_child(task: Task, writer: int) -> NoReturn:
         os.close(each)
     while True:
         ended, status, used = os.wait3(0)
-        if ended == program:
+        if ended == program and not os.WIFSTOPPED(status):  # as who is traced by its parent does
             tell(writer, "ended", f"{status} {used.ru_maxrss}")
             os._exit(0)
 
@@ -332,7 +332,7 @@ def watch(child: int, started: float, output: Output, task: Task) -> str | None:
             return None
         if left <= 0:
             return "time"
-        if passed := "output" if output.too_much() else passed_limit(limits, idle, gone):
+        if passed := "output" if output.too_much() else passed_limit(child, limits, idle, gone):
             return passed
         if asked_to_end or os.getppid() != task["parent"]:
             return "parent"
@@ -366,9 +366,9 @@ def ending(child: int, output: Output) -> Any:
     return ends
 
 
-def passed_limit(limits: Task, idle: Any, gone: Any) -> str | None:
+def passed_limit(child: int, limits: Task, idle: Any, gone: Any) -> str | None:
     """Limit that all processes together have passed, upwards or downwards."""
-    family = descendants()
+    family = descendants(child)
     if sum(each.threads for each in family) > limits["processes"]:
         return "processes"
     memory = [each.memory() for each in family]
@@ -419,8 +419,8 @@ def idleness() -> Any:
     return idle
 
 
-def descendants() -> list[Process]:
-    """The processes that this one started, or that were left to it."""
+def descendants(child: int) -> list[Process]:
+    """The processes that this one started, or that were left to it or to its child, which a /proc with ``hidepid`` does not show."""
     found: dict[int, list[Process]] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -430,9 +430,9 @@ def descendants() -> list[Process]:
         except OSError:  # it has just ended
             continue
         found.setdefault(each.parent, []).append(each)
-    family, left = list[Process](), [os.getpid()]
+    family, left = list[Process](), [os.getpid(), child]
     while left:
-        for each in found.get(left.pop(), ()):
+        for each in found.pop(left.pop(), ()):
             family.append(each)
             left.append(each.number)
     return family
@@ -449,18 +449,18 @@ def reap(child: int, *, killed: bool) -> Task:
             process, status, used = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
             break
-        if process == child:
+        if process == child and not os.WIFSTOPPED(status):
             ended = {"code": os.waitstatus_to_exitcode(status), "peak": used.ru_maxrss * 1024}
         elif process == 0:
-            end_all()
+            end_all(os.getpid() if ended else child)
     return ended
 
 
-def end_all() -> None:
+def end_all(child: int) -> None:
     """First stopped, each of them: what is stopped starts no others while the rest is found."""
     for signal in (STOP, KILL):
         known: set[int] = set()
-        while found := {each.number for each in descendants()} - known:
+        while found := {each.number for each in descendants(child)} - known:
             known |= found
             for process in found:
                 send(process, signal)
