@@ -13,17 +13,24 @@ def is_ours(path: Path, *, below: Path) -> bool:
     """
     between = [each for each in path.parents if each.is_relative_to(below) and each != below]
     try:
-        return all(map(_is_ours, (below.stat(), *(each.lstat() for each in (*between, path)))))
+        return _is_ours(below, below.stat()) and all(
+            _is_ours(each, each.lstat()) for each in (*between, path)
+        )
     except OSError:
         return False
 
 
-def _is_ours(found: os.stat_result) -> bool:
+def _is_ours(path: Path, found: os.stat_result) -> bool:
     if found.st_uid not in (0, os.geteuid()) or stat.S_ISLNK(found.st_mode):
         return False
-    if found.st_mode & stat.S_IWGRP and not _is_alone_in(found.st_gid):
+    if found.st_mode & stat.S_IWGRP and (not _is_alone_in(found.st_gid) or _has_access_list(path)):
         return False
     return not found.st_mode & stat.S_IWOTH
+
+
+def _has_access_list(path: Path) -> bool:
+    """Whether an access control list says who else may write there: the bits of the group are its mask then."""
+    return hasattr(os, "listxattr") and "system.posix_acl_access" in os.listxattr(path)
 
 
 def _is_alone_in(group: int) -> bool:

@@ -3,6 +3,7 @@
 import grp
 import os
 import pwd
+import struct
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -89,6 +90,23 @@ def test_a_group_of_one_may_write(
     for path in _places(kept).values():
         path.chmod(path.stat().st_mode | 0o020)
     assert is_ours(kept, below=tmp_path / "cache") is ours
+
+
+@pytest.mark.parametrize("place", ["file", "folder", "cache"])
+def test_an_access_list_gives_others_what_the_group_has(
+    place: str, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`setfacl -m u:4242:rwx`: the group's bits are the most that anybody on the list has."""
+    monkeypatch.setattr("edgepack.files.owners._is_alone_in", lambda group: True)
+    nobody = 0xFFFFFFFF
+    entries = [(1, 7, nobody), (2, 7, STRANGER), (4, 5, nobody), (16, 7, nobody), (32, 5, nobody)]
+    listed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    try:
+        os.setxattr(_places(kept)[place], "system.posix_acl_access", listed)
+    except OSError:
+        pytest.skip("this file system has no access lists")
+    assert _places(kept)[place].stat().st_mode & 0o020
+    assert not is_ours(kept, below=tmp_path / "cache")
 
 
 def test_what_is_remembered_here_is_ours(tmp_path: Path) -> None:
