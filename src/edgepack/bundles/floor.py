@@ -1,5 +1,7 @@
 """Whether everything in a bundle runs on the device: processor, C library, shared libraries."""
 
+import posixpath
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from edgepack.files.elf import (
 from edgepack.files.elf_reader import MACHINES
 from edgepack.records.target import Platform
 
-SYSTEM_FOLDERS = ("/lib", "/nix/store/", "/opt/", "/system/", "/usr/", "/vendor/")
+SYSTEM_FOLDERS = ("/lib/", "/lib64/", "/nix/store/", "/opt/", "/system/", "/usr/", "/vendor/")
 """Folders of a device, of Linux and Android, in which root alone writes."""
 
 
@@ -41,11 +43,14 @@ def require_compatible_elf(folder: Path, platform: Platform, *, device: Iterable
                 f"{name} needs {', '.join(foreign)}, which the bundle does not hold",
                 hint="the builder must put it beside that file, or link it statically",
             )
-        _require_run_paths(path, name)
+        _require_run_paths(path, folder)
 
 
-def _require_run_paths(path: Path, name: str) -> None:
-    strange = [each for each in foreign_run_paths(path) if not each.startswith(SYSTEM_FOLDERS)]
+def _require_run_paths(path: Path, folder: Path) -> None:
+    name, foreign = path.relative_to(folder).as_posix(), foreign_run_paths(path, folder)
+    # What leads to a folder around the bundle's, as in NVIDIA's libraries, is for who may exchange the bundle.
+    elsewhere = (each for each in foreign if not re.match(r"\$(ORIGIN|\{ORIGIN\})(/|$)", each))
+    strange = [each for each in elsewhere if not f"{posixpath.normpath(each)}/".startswith(SYSTEM_FOLDERS)]
     if strange:
         raise BundleError(
             f"{name} looks for its libraries in {', '.join(map(repr, strange))} first: "

@@ -1,11 +1,12 @@
 """What ELF files ask of the system that loads them: shared libraries, and how new a C library."""
 
+import posixpath
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from mmap import mmap
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from edgepack.errors import BundleError
 from edgepack.files.elf_reader import (
@@ -188,9 +189,17 @@ def run_paths(path: Path) -> tuple[str, ...]:
     return tuple(folder for text in texts if text for folder in text.split(":"))
 
 
-def foreign_run_paths(path: Path) -> tuple[str, ...]:
-    """Run paths of a file that are not said from where it lies; an empty one is the current folder."""
-    return tuple(folder for folder in run_paths(path) if not folder.startswith(("$ORIGIN", "${ORIGIN}")))
+def foreign_run_paths(path: Path, folder: Path) -> tuple[str, ...]:
+    """Run paths of a file below a folder that lead out of it; an empty one is the folder where a program is started."""
+    place = path.relative_to(folder).parent.as_posix()
+
+    def leads_out(run_path: str) -> bool:
+        begin, rest = re.fullmatch(r"(\$ORIGIN|\$\{ORIGIN\})?(.*)", run_path, re.DOTALL).groups()  # type: ignore[union-attr]
+        if begin is None or not (rest.startswith("/") or not rest):
+            return True
+        return PurePosixPath(posixpath.normpath(f"{place}{rest}")).parts[:1] == ("..",)
+
+    return tuple(each for each in run_paths(path) if leads_out(each))
 
 
 def foreign_libraries(folder: Path) -> dict[Path, tuple[str, ...]]:

@@ -165,7 +165,10 @@ def test_a_program_for_these_devices(made: Made) -> None:
         ("$ORIGIN:/tmp/lib", "'/tmp/lib'"),
         ("$ORIGIN:", "''"),
         ("lib", "'lib'"),
-        ("$ORIGIN/../lib:${ORIGIN}", None),
+        ("$ORIGINAL", r"'\$ORIGINAL'"),
+        ("/usr/../tmp", "'/usr/../tmp'"),
+        ("/libx", "'/libx'"),
+        ("$ORIGIN/lib:${ORIGIN}:$ORIGIN/../../nvidia/lib", None),
         ("/usr/lib/vendor", None),
     ],
 )

@@ -80,6 +80,16 @@ def test_foreign_libraries_are_those_neither_inside_nor_the_c_library(tmp_path: 
 
 
 @needs_gcc
+def test_run_paths_that_lead_out_of_a_folder(tmp_path: Path) -> None:
+    (folder := tmp_path / "folder" / "lib").mkdir(parents=True)
+    inside = ["$ORIGIN", "${ORIGIN}/x", "$ORIGIN/../other", "$ORIGIN/../lib/../x"]
+    outside = ["$ORIGIN/../..", "$ORIGIN/x/../../../y", "/usr/lib", "x", "$ORIGINAL/x"]
+    path = compile_library(folder, "libx.so", "int x;", f"-Wl,-rpath,{':'.join((*inside, *outside))}")
+    assert elf.run_paths(path) == (*inside, *outside)
+    assert elf.foreign_run_paths(path, tmp_path / "folder") == tuple(outside)
+
+
+@needs_gcc
 def test_a_weakened_symbol_may_be_missing(tmp_path: Path) -> None:
     source = "int absent_one(void); int absent_two(void); int f(void) { return absent_one() + absent_two(); }"
     path = compile_library(tmp_path, "libweak.so", source)

@@ -107,6 +107,9 @@ def run_pyinstaller(work: Path, *, excludes: Excludes, python_library: Path, con
             # For a Python whose shared library lies where the system does not look.
             "LD_LIBRARY_PATH": ":".join(libraries),
             "PYINSTALLER_CONFIG_DIR": str(work / "config"),
+            # All modules are compiled anew: which texts of a module are marked as shared hangs on how it came into memory.
+            "PYTHONPYCACHEPREFIX": str(work / "pycache"),
+            "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
             # Modules stay as they are: the bundle's archive compresses better, all of them together.
             "PYINSTALLER_ZLIB_COMPRESSION_LEVEL": "0",
@@ -146,7 +149,7 @@ def strip_binaries(made: Path, *, context: BuildContext) -> None:
 def drop_run_paths(made: Path, *, context: BuildContext) -> None:
     """Take away where the building machine's Python has its libraries: on a device that folder is somebody else's."""
     for path in elf_files(made):
-        if foreign := foreign_run_paths(path):
+        if foreign := foreign_run_paths(path, made):
             kept = ":".join(folder for folder in run_paths(path) if folder not in foreign)
             words = ["--set-rpath", kept] if kept else ["--remove-rpath"]
             context.run([find("patchelf"), *words, path])

@@ -153,7 +153,7 @@ def test_all_symbols_can_be_bound_at_the_start(bundle: Path) -> None:
 
 def test_it_asks_the_device_for_a_c_library_only(frozen: RunnerArtifact) -> None:
     assert foreign_libraries(frozen.directory) == {}
-    assert not [path for path in elf_files(frozen.directory) if foreign_run_paths(path)]
+    assert not [path for path in elf_files(frozen.directory) if foreign_run_paths(path, frozen.directory)]
     floor = frozen.versions["glibc_floor"]
     assert floor.startswith("2.")
 
