@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import selectors
@@ -148,7 +149,8 @@ def _exchange(child: subprocess.Popen[bytes], question: bytes, count: int) -> li
 def _passed_on(words: bytes) -> bytes:
     """Nothing is left: what a module in the program prints goes to this process's standard error."""
     if words and sys.stderr is not None:
-        sys.stderr.write(words.decode("utf-8", "replace"))
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it is closed
+            sys.stderr.write(words.decode("utf-8", "replace"))
     return b""
 
 

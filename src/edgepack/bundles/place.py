@@ -15,7 +15,7 @@ from pathlib import Path
 from edgepack.bundles.manifest import MANIFEST, MOST, SIGNATURE
 from edgepack.errors import OutputError
 from edgepack.files.exchange import exchange
-from edgepack.files.store import disk_errors, lock_mode, nearest, written_beside
+from edgepack.files.store import by_umask, disk_errors, lock_mode, nearest, written_beside
 from edgepack.toml_schema import parse_foreign, read_foreign
 
 UNFINISHED = ".unfinished"
@@ -75,7 +75,7 @@ def placed_folder(destination: Path, *, force: bool, kind: FolderKind = BUNDLE) 
         try:
             work = _work_folder(destination, made, held)
             yield work
-            work.chmod(0o755)
+            work.chmod(by_umask(0o755))
             _move_into_place(work, destination, force=force, kind=kind)
         finally:
             try:

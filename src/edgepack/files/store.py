@@ -431,6 +431,13 @@ def require_space(path: Path, size: int) -> None:
             stream.write(bytes(1 << 20))
 
 
+def by_umask(mode: int) -> int:
+    """A mode less what this process's umask keeps from others."""
+    mask = os.umask(0o077)  # the strictest, for what other threads make meanwhile
+    os.umask(mask)
+    return mode & ~mask
+
+
 @contextmanager
 def written_beside(path: Path) -> Iterator[Path]:
     """A temporary sibling of ``path``, renamed into place when the block ends well and removed when it does not.
@@ -446,7 +453,7 @@ def written_beside(path: Path) -> Iterator[Path]:
         temporary = Path(name)
         try:
             yield temporary
-            temporary.chmod(0o755 if temporary.stat().st_mode & 0o100 else 0o644)
+            temporary.chmod(by_umask(0o755 if temporary.stat().st_mode & 0o100 else 0o644))
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from edgepack.building.outcome import withdrawn
 from edgepack.bundles import place
 from edgepack.bundles.place import held_place, placed_beside, placed_folder
 from edgepack.errors import OutputError
+from edgepack.files.store import written_beside
 
 from .conftest import names_in
 
@@ -55,6 +56,24 @@ def make(destination: Path, content: str) -> None:
     """Make a folder that passes for a bundle."""
     with placed_folder(destination, force=True) as folder:
         (folder / "manifest.json").write_text(manifest(content))
+
+
+@pytest.mark.parametrize(
+    ("mask", "folder", "file"), [(0o077, 0o700, 0o600), (0o022, 0o755, 0o644), (0, 0o755, 0o644)]
+)
+def test_what_the_umask_keeps_from_others_is_kept_from_them(
+    mask: int, folder: int, file: int, tmp_path: Path
+) -> None:
+    before = os.umask(mask)
+    try:
+        make(tmp_path / "bundle", "one")
+        with written_beside(tmp_path / "vectors.npy") as written:
+            written.write_bytes(b"1")
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
+    assert (tmp_path / "bundle").stat().st_mode & 0o777 == folder
+    assert (tmp_path / "vectors.npy").stat().st_mode & 0o777 == file
 
 
 def test_a_killed_build_leaves_nothing_at_its_place_and_the_next_one_cleans_up(tmp_path: Path) -> None:

@@ -351,6 +351,11 @@ def test_what_the_program_says_meanwhile_is_passed_on(run: Run) -> None:
     assert out == "model.ort is damaged\n500000 2\n"
 
 
+def test_nobody_has_to_read_what_the_program_says(run: Run) -> None:
+    out = run("import sys\nsys.stderr.close()\nprint(encode(['says so', 'ab'])[1][0])\nsys.stderr = None")
+    assert out == "2\n"
+
+
 def test_the_program_stays_and_is_started_again_when_it_was_killed(run: Run) -> None:
     out = run(
         "import os, signal, time\nfirst = encode('pid')[0]\nprint(encode('pid')[0] == first)\n"
