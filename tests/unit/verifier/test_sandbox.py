@@ -300,25 +300,30 @@ def test_what_a_program_leaves_behind_ends_with_it(run: Run) -> None:
     require_gone(mark)
 
 
-@pytest.mark.parametrize("how", ["is killed", "is interrupted, with all of the terminal"])
-def test_it_dies_with_its_parent(run: Run, how: str) -> None:
+@pytest.mark.parametrize("by", ["KILL", "INT", "HUP", "QUIT", "TSTP"])
+def test_it_dies_with_its_parent(run: Run, by: str) -> None:
+    """A terminal's signals are for all of its group. After Ctrl-Z the limits hold."""
     mark = f"97{os.getpid()}"
     child = os.fork()
     if child == 0:
         os.setsid()
+        signal.signal(signal.SIGTSTP, lambda *_: os.kill(os.getpid(), signal.SIGSTOP))  # of an orphaned group
         try:
-            run(f"setsid sleep {mark} & sleep {mark}")
+            run(f"setsid sleep {mark} & sleep {mark}", limits=RunLimits(seconds=3 if by == "TSTP" else 600))
         finally:
             os._exit(0)
-    deadline = time.monotonic() + 30
-    while len(processes_with(mark)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert len(processes_with(mark)) == 2
-    if how == "is killed":
-        os.kill(child, 9)
-    else:
-        os.killpg(child, 2)
-    os.waitpid(child, 0)
+    try:
+        deadline = time.monotonic() + 30
+        while len(processes_with(mark)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(processes_with(mark)) == 2
+        (os.kill if by == "KILL" else os.killpg)(child, getattr(signal, f"SIG{by}"))
+        if by == "TSTP":
+            require_gone(mark)
+    finally:
+        if by == "TSTP":
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
     require_gone(mark)
 
 

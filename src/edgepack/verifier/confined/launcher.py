@@ -191,10 +191,10 @@ def main(file: str) -> None:
         call("prctl", PDEATHSIG, KILL)
     if os.getppid() != task["parent"]:
         os._exit(1)
+    # A terminal's signals are for who started this, and says when to end: what is stopped or gone looks after nobody.
+    os.setpgid(0, 0)
     libc.signal(INT, None)
     if task["kind"] == "none":
-        # A terminal's Ctrl-C is for all of its group; who started this says when to end.
-        libc.signal(INT, ctypes.c_void_p(1))
         _signal.signal(TERM, lambda *_: asked_to_end.append(True))
     call("prctl", SUBREAPER, 1)
     reader, writer = os.pipe()
