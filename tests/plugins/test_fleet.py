@@ -27,7 +27,7 @@ from edgepack.bundles.archive import unpack_bundle
 from edgepack.bundles.manifest import open_bundle
 from edgepack.errors import DiskFullError, EdgepackError, UsageError
 from edgepack.fetch.http import redacted
-from edgepack.files.store import digest_tree
+from edgepack.files.store import Store, digest_tree
 from edgepack.plugins.context import HostContext
 from edgepack.project import build_cell, remote_results, stores
 from edgepack.project.jobs import Result
@@ -558,6 +558,30 @@ def test_a_figure_from_a_store_is_whose_word(
         else:
             assert said["said_by"] == {"whose": "maker", "key": ""}
             assert cosine.endswith(", says its maker")
+
+
+@pytest.mark.parametrize("secret", ["", "known to all"])
+def test_without_a_secret_finished_bundles_alone_are_shared(
+    secret: str, tmp_path: Path, context: HostContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph of another model's stayed in the cache, and was what bundles were judged by; a program, and was signed."""
+    monkeypatch.setattr(stores, "_opened", {})
+    monkeypatch.delenv("EDGEPACK_STORE_SECRET", raising=False)
+    if secret:
+        monkeypatch.setenv("EDGEPACK_STORE_SECRET", secret)
+    shared = stores.open_shared(str(tmp_path / "shared"), context=context)
+
+    calls: list[Path] = []
+
+    def make(folder: Path) -> None:
+        calls.append(folder)
+        (folder / "file").write_text("1")
+
+    for kind, times in (("cell", 1), ("onnx", 1 if secret else 2), ("standalone", 1 if secret else 2)):
+        calls.clear()
+        for machine in ("one", "other"):
+            Store(root=tmp_path / machine, shared=shared).cached(kind, {"of": "this"}, make)
+        assert len(calls) == times
 
 
 def test_an_address_of_no_store_is_said(context: HostContext) -> None:

@@ -16,7 +16,10 @@ MADE = (
     *("runtime", "runtime-web", "program", "tables-program", "standalone", "runner", "tensorrt-engine"),
     *("encoded", "zstd-frame"),
 )
-"""The kinds of entries that are shared: what was made. What was fetched has servers of its own; what judges and measures is made here."""
+"""The kinds of entries that are shared: what was made. What was fetched has servers of its own; what judges and measures is made here.
+
+Without a secret finished bundles alone, as a stranger's: all else would stay in this machine's cache, for whatever is made and judged later.
+"""
 _opened: dict[str, SharedStore] = {}
 
 
@@ -45,7 +48,8 @@ def open_shared(url: str, *, context: HostContext) -> SharedStore:
                 hint=f"a folder, or an address that begins with {', '.join(f'{name}://' for name in known)}",
             )
         blobs: BlobStore = known[scheme].make()(url)
-        _opened[url] = SharedStore(blobs=blobs, url=redacted(url), warn=context.warn, kinds=MADE)
+        kinds = MADE if os.environ.get(SECRET) else MADE[:1]
+        _opened[url] = SharedStore(blobs=blobs, url=redacted(url), warn=context.warn, kinds=kinds)
     shared = _opened[url]
     shared.warn = context.warn
     return shared
