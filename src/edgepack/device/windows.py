@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgepack.device.shell import NO_PLACE, NO_VARIABLES
+from edgepack.errors import DeviceError
 
 DESCRIBE = " & ".join(
     (
@@ -80,7 +81,9 @@ class Windows:
 
 
 def _quoted(word: str) -> str:
-    """A word for cmd. Raises ``ValueError`` for what it would not leave as it is."""
+    """A word for cmd. Raises ``DeviceError`` for what it would not leave as it is."""
     if not SAFE.fullmatch(word) or word.endswith("\\"):
-        raise ValueError(f"{word!r} is no word for cmd.exe")
+        raise DeviceError(
+            f"{word!r} is no word for cmd.exe", hint="set TEMP there to a folder with a plain name"
+        )
     return f'"{word}"'

@@ -16,6 +16,7 @@ from edgepack.device.placed import placed
 from edgepack.device.program import runner_on
 from edgepack.device.session import open_session, parse_address
 from edgepack.device.windows import Windows
+from edgepack.errors import DeviceError
 from edgepack.plugins.context import HostContext
 from edgepack.records.bundle import Bundle
 
@@ -76,7 +77,7 @@ def test_commands_stay_below_what_cmd_takes() -> None:
 
 @pytest.mark.parametrize("word", ["a&b", 'a"b', "%TEMP%", "a^b", "a|b", "!x!", "a\nb", "end\\"])
 def test_words_that_cmd_would_change_are_refused(word: str) -> None:
-    with pytest.raises(ValueError, match="is no word for"):
+    with pytest.raises(DeviceError, match="is no word for"):
         Windows().program("C:\\tmp\\edgepack-1", ["embed.exe", word], 60)
 
 
