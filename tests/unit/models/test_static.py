@@ -128,6 +128,17 @@ def test_unknown_tokens_count_where_there_are_no_others(tmp_path: Path, context:
     np.testing.assert_allclose(empty, rows[0], atol=1e-6)  # the padding token's
 
 
+@pytest.mark.parametrize("said", ["config.json", "head.safetensors", "pipeline.skops"])
+def test_a_classifier_says_that_it_is_one(said: str, tmp_path: Path, context: HostContext) -> None:
+    more = {"head_config": {"classes": ["a", "b"]}} if said == "config.json" else {}
+    folder = write_model2vec(tmp_path / "model", **more)
+    assert bool(ingest(str(folder), context=context).warnings) is bool(more)
+    if not more:
+        (folder / said).write_bytes(b"1")
+    (warning,) = ingest(str(folder), context=context).warnings
+    assert warning == "it is a classifier of model2vec, of which the embeddings alone are taken"
+
+
 def test_a_table_in_few_bits_says_so(tmp_path: Path, context: HostContext) -> None:
     source = ingest(str(write_model2vec(tmp_path / "model", quantized(np.int8))), context=context)
     assert source.precision == "int8"

@@ -25,6 +25,8 @@ from edgepack.records.model import FLOAT_PRECISIONS, FULL_PRECISION, ModelSource
 
 PRECISIONS = {"F16": "fp16", "BF16": "bf16", "I8": "int8"}
 """Of tables that are not in full precision."""
+CLASSIFIERS = {"head_config", "head.safetensors", "pipeline.skops"}
+"""A key of config.json and files by which model2vec knows a classifier, by version."""
 
 
 def read_static_folder(folder: ModelFolder, card: ModelCard, asked: ModelRequest) -> ModelSource:
@@ -77,12 +79,17 @@ def read_static_folder(folder: ModelFolder, card: ModelCard, asked: ModelRequest
         pooling_from="config.json" if folder.modules is None else "modules.json",
         default_prompt=prompts.default,
         reading=reading,
-        warnings=(*_warnings(precision), *unread_settings(folder), *prompts.warnings),
+        warnings=(*_warnings(precision, folder), *unread_settings(folder), *prompts.warnings),
         precision=precision,
     )
 
 
-def _warnings(precision: str) -> tuple[str, ...]:
-    if precision in FLOAT_PRECISIONS:
-        return ()
-    return (f"quantized already ({precision}): compared with this file, not with the full-precision model",)
+def _warnings(precision: str, folder: ModelFolder) -> tuple[str, ...]:
+    found = []
+    if precision not in FLOAT_PRECISIONS:
+        found.append(
+            f"quantized already ({precision}): compared with this file, not with the full-precision model"
+        )
+    if CLASSIFIERS & {*folder.names, *folder.config}:
+        found.append("it is a classifier of model2vec, of which the embeddings alone are taken")
+    return tuple(found)
