@@ -130,7 +130,7 @@ def test_unknown_tokens_count_where_there_are_no_others(tmp_path: Path, context:
 
 @pytest.mark.parametrize("said", ["config.json", "head.safetensors", "pipeline.skops"])
 def test_a_classifier_says_that_it_is_one(said: str, tmp_path: Path, context: HostContext) -> None:
-    more = {"head_config": {"classes": ["a", "b"]}} if said == "config.json" else {}
+    more: dict[str, Any] = {"head_config": {"classes": ["a", "b"]}} if said == "config.json" else {}
     folder = write_model2vec(tmp_path / "model", **more)
     assert bool(ingest(str(folder), context=context).warnings) is bool(more)
     if not more:
