@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from edgepack.context import BuildContext
 from edgepack.errors import ModelError, UnsupportedModelError, UsageError
 from edgepack.files.store import digest_of_code
-from edgepack.models.read.documents import is_hidden, require_own
+from edgepack.models.read.documents import LEGAL, is_hidden, require_own
 from edgepack.models.read.hub_layout import TENSORS
 from edgepack.models.read.model_folder import MODULES, SETTINGS, ModelFolder
 
@@ -49,7 +49,9 @@ def routed_folder(source: ModelFolder, route: str | None, *, context: BuildConte
     modules = _on_route(source, route)
     files = _files(source, modules)
     described = [
-        path.relative_to(source.directory).as_posix() for path in files.values() if path.suffix not in TENSORS
+        path.relative_to(source.directory).as_posix()
+        for path in files.values()
+        if path.suffix not in TENSORS or any(map(path.match, LEGAL))
     ]
     require_own(source.directory, map(escape, described))
 

@@ -130,7 +130,7 @@ def test_settings_of_an_adapter_and_of_its_model_that_lead_elsewhere_are_refused
     assert (merged_model(adapter, context=context) / name).is_file()
 
 
-@pytest.mark.parametrize("name", ["special_tokens_map.json", "LICENSE"])
+@pytest.mark.parametrize("name", ["special_tokens_map.json", "LICENSE", "NOTICE.safetensors"])
 def test_likewise_of_a_model_with_routes(name: str, folder: Path, context: HostContext) -> None:
     kind = "sentence_transformers.models.Router"
     write_json(folder / "modules.json", [{"idx": 0, "name": "0", "path": "router", "type": kind}])
