@@ -73,13 +73,19 @@ def require_own(directory: Path, patterns: Iterable[str]) -> None:
         name = path.relative_to(directory)
         real = Path(os.path.realpath(path))
         cached = real.parent.name == "blobs" and real.parent.parent.name.startswith("models--")
-        inside = real.is_relative_to(root) and not is_hidden(real.relative_to(root))
+        inside = real.is_relative_to(root) and _is_laid_out(real.relative_to(root))
         if not (is_hidden(name) or inside or cached):
             raise ModelError(
                 f"{name.as_posix()} of the model leads out of its folder, to {real}",
                 hint="if that is what the model has to hold, put a copy in its place: "
                 + shlex.join(("cp", "--remove-destination", str(real), str(path))),
             )
+
+
+def _is_laid_out(path: PurePath) -> bool:
+    """Whether a file is the model's: not hidden, but where Kubernetes (``..data``) and git-annex keep what their links lead to."""
+    laid = path.parts[0].startswith("..") or path.parts[:3] == (".git", "annex", "objects")
+    return laid or not is_hidden(path)
 
 
 def is_hidden(path: PurePath) -> bool:

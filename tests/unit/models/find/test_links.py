@@ -146,6 +146,17 @@ def test_likewise_of_a_model_with_routes(name: str, folder: Path, context: HostC
         routed_folder(ModelFolder(directory=folder), "query", context=context)
 
 
+@pytest.mark.parametrize("place", ["..2026_11_28", ".git/annex/objects/3k"])
+def test_links_as_kubernetes_and_git_annex_lay_them_are_followed(
+    place: str, folder: Path, context: HostContext
+) -> None:
+    (folder / place).mkdir(parents=True)
+    for name in ("config.json", "tokenizer.json"):
+        (folder / name).rename(folder / place / name)
+        (folder / name).symlink_to(f"{place}/{name}")
+    assert ingest(str(folder), context=context).dimension
+
+
 def test_links_within_the_folder_and_to_the_blobs_of_a_hub_s_cache_are_followed(
     folder: Path, context: HostContext
 ) -> None:
