@@ -91,10 +91,10 @@ class GraphEditor:
         while todo:
             node = todo.pop()
             todo += [makers[name] for name in node.input if name in makers and name not in found]
-            found |= {*node.input, *node.output}
+            found |= {*node.input, *node.output} - {""}
         for node in self.model.graph.node:  # e.g. which tokens are within a window
             others = [name for name in node.input if name and name not in found]
-            if len(others) < len(node.input) and all(map(self._is_plain, others)):
+            if found.intersection(node.input) and all(map(self._is_plain, others)):
                 found.update(node.output)
         return frozenset(found)
 

@@ -84,8 +84,8 @@ def require_own(directory: Path, patterns: Iterable[str]) -> None:
 
 def _is_laid_out(path: PurePath) -> bool:
     """Whether a file is the model's: not hidden, but where Kubernetes (``..data``) and git-annex keep what their links lead to."""
-    laid = path.parts[0].startswith("..") or path.parts[:3] == (".git", "annex", "objects")
-    return laid or not is_hidden(path)
+    by_others = path.as_posix().startswith("..") or path.parts[:3] == (".git", "annex", "objects")
+    return by_others or not is_hidden(path)
 
 
 def is_hidden(path: PurePath) -> bool:

@@ -162,6 +162,7 @@ def test_links_within_the_folder_and_to_the_blobs_of_a_hub_s_cache_are_followed(
 ) -> None:
     (folder / "LICENSE.txt").write_text("MIT")
     (folder / "LICENSE").symlink_to("LICENSE.txt")
+    (folder / "NOTICE").symlink_to(".")  # a folder, and nobody's text
     assert ingest(str(folder), context=context).dimension
     cache = folder.parent / "models--org--name"
     (cache / "blobs").mkdir(parents=True)
