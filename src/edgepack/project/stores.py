@@ -11,8 +11,9 @@ from edgepack.terminal_text import did_you_mean
 
 AXIS = "store"
 VARIABLE = "EDGEPACK_STORE"
+FINISHED = ("cell",)
 MADE = (
-    *("cell", "onnx", "prepared", "tokenizer", "tables-tokenizer", "static-table", "webgpu-model"),
+    *(*FINISHED, "onnx", "prepared", "tokenizer", "tables-tokenizer", "static-table", "webgpu-model"),
     *("runtime", "runtime-web", "program", "tables-program", "standalone", "runner", "tensorrt-engine"),
     *("encoded", "zstd-frame"),
 )
@@ -48,7 +49,7 @@ def open_shared(url: str, *, context: HostContext) -> SharedStore:
                 hint=f"a folder, or an address that begins with {', '.join(f'{name}://' for name in known)}",
             )
         blobs: BlobStore = known[scheme].make()(url)
-        kinds = MADE if os.environ.get(SECRET) else MADE[:1]
+        kinds = MADE if os.environ.get(SECRET) else FINISHED
         _opened[url] = SharedStore(blobs=blobs, url=redacted(url), warn=context.warn, kinds=kinds)
     shared = _opened[url]
     shared.warn = context.warn
