@@ -5,6 +5,7 @@ import os
 import platform as host
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -156,6 +157,39 @@ def test_it_asks_the_device_for_a_c_library_only(frozen: RunnerArtifact) -> None
     assert not [path for path in elf_files(frozen.directory) if foreign_run_paths(path, frozen.directory)]
     floor = frozen.versions["glibc_floor"]
     assert floor.startswith("2.")
+
+
+FREEZE = """
+import sys
+from pathlib import Path
+from edgepack.console import Story
+from edgepack.files.store import Store, digest_tree
+from edgepack.plugins.context import host_context
+from edgepack.runner.freeze.excludes import LEAN
+from edgepack.runner.freeze.pyinstaller import freeze
+from edgepack.runner.freeze.python_library import python_library
+from edgepack.runner.freeze.runner import sources_of
+place = Path(sys.argv[1])
+with host_context(story=Story(quiet=True), offline=True, store=Store(root=place / "store")) as context:
+    library = python_library(place / "python", context=context)
+    sources = sources_of(compiled=True)
+    freeze(place / "program", sources=sources, excludes=LEAN, python_library=library, context=context)
+print(digest_tree(place / "program"))
+"""
+
+
+@pytest.mark.slow
+def test_its_bytes_do_not_depend_on_compiled_files_of_python(tmp_path: Path) -> None:
+    """Which texts of a module are shared within it was told by how the module had come into memory."""
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    found = []
+    for name, more in (("usual", {}), ("none yet", {"PYTHONPYCACHEPREFIX": str(tmp_path / "compiled")})):
+        (tmp_path / name).mkdir()
+        command = [sys.executable, "-c", FREEZE, tmp_path / name]
+        found.append(
+            subprocess.run(command, env={**usual, **more}, stdout=subprocess.PIPE, check=True).stdout
+        )
+    assert found[0] == found[1]
 
 
 def test_nothing_unneeded_is_inside(frozen: RunnerArtifact) -> None:
