@@ -185,7 +185,7 @@ def test_its_bytes_do_not_depend_on_compiled_files_of_python(tmp_path: Path) -> 
     found = []
     for name, more in (("usual", {}), ("none yet", {"PYTHONPYCACHEPREFIX": str(tmp_path / "compiled")})):
         (tmp_path / name).mkdir()
-        command = [sys.executable, "-c", FREEZE, tmp_path / name]
+        command = [sys.executable, "-c", FREEZE, str(tmp_path / name)]
         found.append(
             subprocess.run(command, env={**usual, **more}, stdout=subprocess.PIPE, check=True).stdout
         )
